@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+# SUPERp for Linux. "make help" lists what there is.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+# Where the module's objects go: one folder for each kernel.
+OUT ?= build/native
+HOMES := stock uml debug
+VM := selftests/vm
+
+.PHONY: modules modules_install install requirements clean help demo check vm lint update-kernel \
+	distclean $(HOMES:%=modules-%)
+
+modules: requirements
+	@mkdir -p $(OUT)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules
+
+install: modules_install
+modules_install: modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules_install
+
+# One line for the first thing that is missing.
+requirements:
+	@fail() { echo "error: $$*" >&2; exit 1; }; \
+	[ -e '$(KDIR)/Makefile' ] || fail "no kernel build tree at KDIR=$(KDIR): install this kernel's headers or give KDIR=…"; \
+	grep -qx CONFIG_RUST=y '$(KDIR)/include/config/auto.conf' 2>/dev/null || \
+		fail "KDIR=$(KDIR) is not a Rust-enabled kernel tree (CONFIG_RUST is not set)"; \
+	[ -e '$(KDIR)/rust/libkernel.rmeta' ] || \
+		fail "KDIR=$(KDIR) has no Rust metadata (rust/libkernel.rmeta): run make prepare modules_prepare in it"; \
+	for tool in rustc bindgen; do \
+		command -v $$tool >/dev/null || fail "$$tool is not installed"; \
+	done
+
+# The module for a kernel of the rig, built in its Debian 13 folder.
+$(HOMES:%=modules-%): modules-%:
+	@$(VM)/modules $*
+
+demo:
+	@$(VM)/run qemu -- selftests/demo/demo.sh
+
+check:
+	@$(VM)/check
+
+vm:
+	@$(VM)/shell $(or $(VMHOME),qemu)
+
+lint:
+	@selftests/lint/run
+
+update-kernel:
+	@$(VM)/update-kernel
+
+clean:
+	rm -rf build userspace/target
+
+distclean: clean
+	@$(VM)/clean-cache
+
+help:
+	@echo 'For a kernel of your own (KDIR=, default: the running one):'
+	@echo '  make [modules]        build superp.ko in $(OUT)'
+	@echo '  make install          install it'
+	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
+	@echo '  make demo             two nodes move data over every encapsulation'
+	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
+	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'
+	@echo '  make modules-stock    superp.ko for the distribution kernel; also modules-uml, modules-debug'
+	@echo '  make lint             formatting, clippy, shellcheck, the house rules'
+	@echo '  make update-kernel    use the newest kernel there is now'
+	@echo '  make clean            remove build/; distclean: also the cache'

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What bindgen makes of `superp_kapi.h` and of `uapi/linux/superp.h` while the module is built.
+
+#![allow(
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unused_imports,
+    unsafe_op_in_unsafe_fn
+)]
+#![allow(clippy::all)]
+
+use kernel::{ffi, prelude::*};
+
+include!(concat!(env!("SUPERP_OUT"), "/bindings_generated.rs"));

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Paths and helpers shared by the scripts of this folder; sourced, never run.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+vm=$top/selftests/vm
+cache=${SUPERP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/superp}
+cores=${SUPERP_JOBS:-$(nproc)}
+export SUPERP_CACHE=$cache
+mkdir -p "$cache/log"
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+need_root() { [ "$(id -u)" = 0 ] || die "$1 needs root (it makes mounts and a Debian folder)"; }
+
+# packages_of host|root: the names of that section of the package list.
+packages_of() { awk -v where="$1" '$1 == where { print $2 }' "$vm/packages"; }
+
+# recipe: a short hash of what it is given to read; names what is built from it in the cache.
+recipe() { sha256sum | cut -c1-12; }
+
+# lock NAME: waits until no other process of this cache holds NAME; released at exit.
+lock() {
+	exec 9>"$cache/.lock-$1"
+	flock --nonblock 9 || { say "waiting for another build of: $1"; flock 9; }
+}
+
+# step TEXT COMMAND…: runs a long command with its output in a log; says what it does, a sign of
+# life every 20 s, how long it took, and the end of the log when it fails.
+step() {
+	local text=$1 log start=$SECONDS ticker status=0
+	shift
+	log=$cache/log/$(tr -cs '[:alnum:].\n' '-' <<<"$text").log
+	say "==> $text"
+	(
+		while sleep 20; do
+			say "    $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c1-90)"
+		done
+	) 9>&- &
+	ticker=$!
+	# In the background, because "set -e" would be off in a function called left of "||".
+	"$@" >"$log" 2>&1 9>&- &
+	wait $! || status=$?
+	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
+	if [ "$status" != 0 ]; then
+		tail -n 30 "$log" >&2
+		die "$text failed with status $status, see $log"
+	fi
+	say "    done in $((SECONDS - start)) s"
+}
