@@ -20,7 +20,11 @@ impl kernel::Module for Superp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         pr_info!(
             "SUPERp, UDP encapsulation {}\n",
-            if kapi::udp_tunnel_available() { "available" } else { "not in this kernel" }
+            if kapi::udp_tunnel_available() {
+                "available"
+            } else {
+                "not in this kernel"
+            }
         );
         Ok(Superp)
     }

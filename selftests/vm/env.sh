@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Paths and helpers shared by the scripts of this folder; sourced, never run.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

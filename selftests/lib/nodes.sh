@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Two nodes in one machine; sourced.
+#
+#	 $nodeA                                    $nodeB          network namespaces
+#	 10.23.0.1/16                              10.23.0.2/16
+#	 fd23::1/64                                fd23::2/64
+#	 eth0 ------------------ veth ------------ eth0
+#
+# Any number of such pairs can exist at a time.
+
+# nodes_up [MTU]: makes them and sets $nodeA and $nodeB; MTU is 9000 unless told.
+nodes_up() {
+	local mtu=${1:-9000} node
+	nodes_id=${nodes_id:-0}
+	nodes_id=$((nodes_id + 1))
+	nodeA=nodeA-$$-$nodes_id
+	nodeB=nodeB-$$-$nodes_id
+	ip netns add "$nodeA"
+	ip netns add "$nodeB"
+	ip link add eth0 mtu "$mtu" netns "$nodeA" type veth peer name eth0 mtu "$mtu" netns "$nodeB"
+	nodes_address "$nodeA" eth0 1
+	nodes_address "$nodeB" eth0 2
+	for node in "$nodeA" "$nodeB"; do
+		ip -n "$node" link set lo up
+		ip -n "$node" link set eth0 up
+	done
+	# The first packet of a test must not wait for the carrier.
+	for node in "$nodeA" "$nodeB"; do
+		nodes_wait 5 nodes_running "$node" eth0
+	done
+}
+
+# nodes_address NODE DEVICE NUMBER: gives the device the addresses of node NUMBER.
+nodes_address() {
+	ip -n "$1" address add "10.23.0.$3/16" dev "$2"
+	ip -n "$1" address add "fd23::$3/64" dev "$2" nodad
+}
+
+nodes_running() { ip -n "$1" link show dev "$2" | grep -q 'state UP'; }
+
+# nodes_down: ends the processes in the nodes and removes both.
+nodes_down() {
+	local node pids
+	for node in "${nodeA:-}" "${nodeB:-}"; do
+		[ -e "/run/netns/$node" ] && [ -n "$node" ] || continue
+		mapfile -t pids < <(ip netns pids "$node")
+		[ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2>/dev/null || true
+		ip netns delete "$node"
+	done
+	nodeA='' nodeB=''
+}
+
+# on NODE COMMAND…: runs a command in a node.
+on() {
+	local node=$1
+	shift
+	ip netns exec "$node" "$@"
+}
+
+# nodes_netem NODE SPEC…: what tc-netem(8) does to the packets that leave the node, for example
+# "loss 1% delay 1ms reorder 25%", "duplicate 1%", "corrupt 1%". Without SPEC: nothing any more.
+nodes_netem() {
+	local node=$1
+	shift
+	if [ $# = 0 ]; then
+		tc -n "$node" qdisc del dev eth0 root 2>/dev/null || true
+	else
+		tc -n "$node" qdisc replace dev eth0 root netem limit 10000 "$@"
+	fi
+}
+
+# nodes_wait SECONDS COMMAND…: until the command succeeds; fails when the time is over.
+nodes_wait() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || { echo "not within its time: $*"; return 1; }
+		sleep 0.05
+	done
+}
+
+# nodes_mac NODE: the Ethernet address of its eth0.
+nodes_mac() { on "$1" cat /sys/class/net/eth0/address; }
+
+# nodes_inject NODE DESTINATION ETHERTYPE HEX [COUNT]: sends raw frames out of the node's eth0.
+nodes_inject() {
+	local node=$1
+	shift
+	on "$node" "$(dirname "${BASH_SOURCE[0]}")/inject.py" eth0 "$@"
+}
