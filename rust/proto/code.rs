@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Error codes of transactions: the one table [proto 4.7].
+
+use core::fmt;
+
+/// Why a transaction failed: what a Transaction Error carries, or what this end found by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code {
+    /// Kind of failure.
+    pub major: u16,
+    /// Refinement, 0 when there is nothing to add.
+    pub minor: u16,
+}
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $konst:ident = $major:literal, $minor:literal, $name:literal;)+) => {
+        impl Code {
+            $($(#[doc = $doc])+ pub const $konst: Self = Self { major: $major, minor: $minor };)+
+        }
+
+        /// Every code with its name for people, ordered by major and minor.
+        pub const CODES: &[(Code, &str)] = &[$((Code::$konst, $name)),+];
+    };
+}
+
+codes! {
+    /// The operation or the answer makes no sense.
+    MALFORMED = 1, 0, "malformed";
+    /// An offset or a length contradicts the message's length.
+    MALFORMED_LENGTH = 1, 1, "malformed: length";
+    /// The answer does not match the request.
+    MALFORMED_REPLY = 1, 2, "malformed: reply does not match the request";
+    /// More than one immediate in a transaction.
+    MALFORMED_IMMEDIATE = 1, 3, "malformed: more than one immediate";
+
+    /// No such operation code.
+    UNKNOWN_OPCODE = 2, 0, "unknown opcode";
+    /// The operation code is an extension that this connection was created without.
+    EXTENSION_NOT_ENABLED = 2, 1, "unknown opcode: extension not enabled";
+
+    /// Access refused.
+    ACCESS = 3, 0, "access refused";
+    /// No region or receive context has this key.
+    ACCESS_KEY = 3, 1, "access refused: no such key";
+    /// The bytes are not all inside the region.
+    ACCESS_BOUNDS = 3, 2, "access refused: out of bounds";
+    /// The region does not allow this kind of operation.
+    ACCESS_PERMISSION = 3, 3, "access refused: permission";
+    /// Region and connection are of different partitions.
+    ACCESS_PARTITION = 3, 4, "access refused: partition";
+
+    /// The receiver has no buffer for the message.
+    NO_RECEIVE_BUFFER = 4, 0, "no receive buffer";
+    /// The message is longer than the receive buffer.
+    RECEIVE_BUFFER_TOO_SHORT = 4, 1, "receive buffer too short";
+    /// An earlier message of the same run was refused, so this one is too.
+    RECEIVE_AFTER_REFUSAL = 4, 2, "follows a refused message";
+
+    /// No such queue pair.
+    NO_QUEUE_PAIR = 5, 0, "no such queue pair";
+
+    /// The target lacks resources.
+    RESOURCES = 6, 0, "out of resources";
+    /// More reads in the transaction than the target keeps.
+    RESOURCES_READS = 6, 1, "out of resources: too many reads";
+    /// The request has more packets than tal_max_pkt_per_trans.
+    RESOURCES_PACKETS = 6, 2, "out of resources: too many packets";
+    /// The answer would take more packets than tal_max_pkt_per_trans.
+    RESOURCES_REPLY = 6, 3, "out of resources: reply too long";
+
+    /// The transaction was given up.
+    ABORTED = 7, 0, "aborted";
+    /// The connection was stopped.
+    ABORTED_STOPPED = 7, 1, "aborted: connection stopped";
+    /// The connection broke: the peer does not answer.
+    ABORTED_BROKEN = 7, 2, "aborted: connection broken";
+    /// The transaction took longer than tal_transaction_timeout.
+    ABORTED_TIMEOUT = 7, 3, "aborted: transaction timeout";
+}
+
+impl Code {
+    /// Name for people: the exact one, else that of the major code, else "unknown error".
+    pub fn name(self) -> &'static str {
+        let major = Self { minor: 0, ..self };
+        let find = |code| CODES.iter().find(|entry| entry.0 == code);
+        find(self)
+            .or_else(|| find(major))
+            .map_or("unknown error", |entry| entry.1)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}.{})", self.name(), self.major, self.minor)
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What a connection is created with.
+
+use super::params::{self, ConfigError, Param};
+
+/// Packet size limits: the least holds the largest header and some blocks, the most is what the
+/// length arithmetic of an encapsulation can carry.
+const MTU: Param = Param {
+    name: "mtu",
+    min: 128,
+    max: 65_535,
+    default: 1484,
+    unit: "bytes",
+    doc: "Bytes from the Packet Delivery header to the end of a packet",
+};
+
+/// Configuration of one connection. The parameters named after the spec's have its meaning, see
+/// [`params`]; both ends of a connection should be given the same values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The spec's parameters are documented in params.rs, once.
+pub struct Config {
+    /// The peer's connection identifier: DCID of every packet sent.
+    pub remote_cid: u16,
+    /// Bytes from the Packet Delivery header to the end of the largest packet sent, 128..=65535.
+    pub mtu: u32,
+    /// Packets sent are delivered by the peer in the order of their PSN.
+    pub ordered_tx: bool,
+    /// Packets received are delivered in the order of their PSN.
+    pub ordered_rx: bool,
+    /// The extension opcodes may be sent and are accepted [proto 7].
+    pub ext: bool,
+    /// First PSN, of both directions: 0, except to test wrap-around.
+    pub start_psn: u32,
+    /// First XID, of both directions: 0, except to test wrap-around.
+    pub start_xid: u16,
+    pub pdl_retrans_time_out: u64,
+    pub pdl_rtx_time_win: u64,
+    pub pdl_rtx_max_pkts: u32,
+    pub pdl_max_rtx: u32,
+    pub pdl_dead_time: u64,
+    pub pdl_delayed_ack_time: u64,
+    pub pdl_ack_every: u32,
+    pub pdl_window_size: u32,
+    pub pdl_receive_win: u32,
+    pub tal_trans_window: u32,
+    pub tal_max_pkt_per_trans: u32,
+    pub tal_max_ops_per_pkt: u32,
+    /// In units of 10 ns; 0 for none.
+    pub tal_transaction_timeout: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            remote_cid: 0,
+            mtu: MTU.default as u32,
+            ordered_tx: true,
+            ordered_rx: true,
+            ext: false,
+            start_psn: 0,
+            start_xid: 0,
+            pdl_retrans_time_out: params::PDL_RETRANS_TIME_OUT.default,
+            pdl_rtx_time_win: params::PDL_RTX_TIME_WIN.default,
+            pdl_rtx_max_pkts: params::PDL_RTX_MAX_PKTS.default as u32,
+            pdl_max_rtx: params::PDL_MAX_RTX.default as u32,
+            pdl_dead_time: params::PDL_DEAD_TIME.default,
+            pdl_delayed_ack_time: params::PDL_DELAYED_ACK_TIME.default,
+            pdl_ack_every: params::PDL_ACK_EVERY.default as u32,
+            pdl_window_size: params::PDL_WINDOW_SIZE.default as u32,
+            pdl_receive_win: params::PDL_RECEIVE_WIN.default as u32,
+            tal_trans_window: params::TAL_TRANS_WINDOW.default as u32,
+            tal_max_pkt_per_trans: params::TAL_MAX_PKT_PER_TRANS.default as u32,
+            tal_max_ops_per_pkt: params::TAL_MAX_OPS_PER_PKT.default as u32,
+            tal_transaction_timeout: params::TAL_TRANSACTION_TIMEOUT.default,
+        }
+    }
+}
+
+impl Config {
+    /// Checks every value against its range; names the first that is outside.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        MTU.check(self.mtu.into())?;
+        params::PDL_RETRANS_TIME_OUT.check(self.pdl_retrans_time_out)?;
+        params::PDL_RTX_TIME_WIN.check(self.pdl_rtx_time_win)?;
+        params::PDL_RTX_MAX_PKTS.check(self.pdl_rtx_max_pkts.into())?;
+        params::PDL_MAX_RTX.check(self.pdl_max_rtx.into())?;
+        params::PDL_DEAD_TIME.check(self.pdl_dead_time)?;
+        params::PDL_DELAYED_ACK_TIME.check(self.pdl_delayed_ack_time)?;
+        params::PDL_ACK_EVERY.check(self.pdl_ack_every.into())?;
+        params::PDL_WINDOW_SIZE.check(self.pdl_window_size.into())?;
+        params::PDL_RECEIVE_WIN.check(self.pdl_receive_win.into())?;
+        params::TAL_TRANS_WINDOW.check(self.tal_trans_window.into())?;
+        params::TAL_MAX_PKT_PER_TRANS.check(self.tal_max_pkt_per_trans.into())?;
+        params::TAL_MAX_OPS_PER_PKT.check(self.tal_max_ops_per_pkt.into())?;
+        params::TAL_TRANSACTION_TIMEOUT.check(self.tal_transaction_timeout)
+    }
+
+    /// The receive window that is advertised: never more than is stored.
+    pub(super) fn receive_window(&self) -> u32 {
+        self.pdl_receive_win.min(self.pdl_window_size)
+    }
+}

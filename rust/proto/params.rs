@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Parameters of the protocol: names, ranges, defaults, in one table [proto 8].
+//!
+//! Times are what software can keep [proto 3.13]. The spec's 500 ns would make every delayed ACK
+//! a retransmission, so the defaults here are chosen for hosts where a receiver may not run for
+//! some milliseconds; the two bounds that no setting undercuts are [`super::rtt::RTO_FLOOR`] and
+//! the rule that an ACK is delayed by a quarter of the retransmission timeout at most.
+
+use core::fmt;
+
+/// One parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// The spec's name.
+    pub name: &'static str,
+    /// Smallest legal value.
+    pub min: u64,
+    /// Largest legal value.
+    pub max: u64,
+    /// Value when nothing is said.
+    pub default: u64,
+    /// Unit of the value; empty for plain numbers.
+    pub unit: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+impl Param {
+    /// Checks that `value` is in the range.
+    pub const fn check(&self, value: u64) -> Result<(), ConfigError> {
+        if value < self.min || value > self.max {
+            return Err(ConfigError {
+                name: self.name,
+                value,
+                min: self.min,
+                max: self.max,
+            });
+        }
+        Ok(())
+    }
+
+    /// The parameter with this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        PARAMS.iter().find(|param| param.name == name)
+    }
+}
+
+/// A parameter outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The parameter.
+    pub name: &'static str,
+    /// The refused value.
+    pub value: u64,
+    /// Smallest legal value.
+    pub min: u64,
+    /// Largest legal value.
+    pub max: u64,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            value,
+            min,
+            max,
+        } = self;
+        write!(f, "{name} {value} is outside {min}..{max}")
+    }
+}
+
+macro_rules! params {
+    ($($konst:ident, $name:literal, $min:expr, $max:expr, $default:expr, $unit:literal, $doc:literal;)+) => {
+        $(
+            #[doc = $doc]
+            pub const $konst: Param = Param {
+                name: $name,
+                min: $min,
+                max: $max,
+                default: $default,
+                unit: $unit,
+                doc: $doc,
+            };
+        )+
+
+        /// All parameters, in the spec's order.
+        pub const PARAMS: &[Param] = &[$($konst),+];
+    };
+}
+
+params! {
+    PDL_RETRANS_TIME_OUT, "pdl_retrans_time_out", 100, u64::MAX, 10_000_000, "ns",
+        "Least time from a packet, or the last sign of progress, to its retransmission; the measured round trip is added";
+    PDL_RTX_TIME_WIN, "pdl_rtx_time_win", 0, u64::MAX, 0, "ns",
+        "At a timeout, packets sent within this time of the expired one are retransmitted with it";
+    PDL_RTX_MAX_PKTS, "pdl_rtx_max_pkts", 0, 64, 8, "packets",
+        "Most packets retransmitted on one acknowledgement or timeout, besides the expired one";
+    PDL_MAX_RTX, "pdl_max_rtx", 1, 8, 4, "",
+        "Retransmissions of one packet that a connection survives whatever the time they took";
+    PDL_DELAYED_ACK_TIME, "pdl_delayed_ack_time", 100, u64::MAX, 500_000, "ns",
+        "Longest wait of an acknowledgement for a packet to travel in; at most a quarter of pdl_retrans_time_out is used";
+    PDL_WINDOW_SIZE, "pdl_window_size", 16, 1024, 32, "packets",
+        "Packets in the send window and in the receive window";
+    PDL_CONNS_PER_XPU, "pdl_conns_per_xpu", 1, 4096, 64, "connections",
+        "Connections of a node";
+    PDL_RECEIVE_WIN, "pdl_receive_win", 1, 1024, 32, "packets",
+        "Receive window that is advertised; at most pdl_window_size is used";
+    PDL_ACK_EVERY, "pdl_ack_every", 1, 1024, 8, "packets",
+        "Packets received without sending that cause an acknowledgement; at most a quarter of the window is used";
+    PDL_DEAD_TIME, "pdl_dead_time", 1_000_000, u64::MAX, 2_000_000_000, "ns",
+        "Time without success after which a packet retransmitted more than pdl_max_rtx times breaks the connection";
+    NH_UDP_PORT, "nh_udp_port", 0, 65_535, 7777, "",
+        "UDP destination port";
+    NH_NUM_CADDR_BITS, "nh_num_caddr_bits", 8, 16, 12, "bits",
+        "Bits in a SUNH address";
+    NH_HOP_LIMIT, "nh_hop_limit", 1, 15, 15, "hops",
+        "Hop limit of sent packets";
+    TAL_TRANS_WINDOW, "tal_trans_window", 1, 1024, 32, "transactions",
+        "Transactions in the initiator window and in the target window";
+    TAL_MAX_PKT_PER_TRANS, "tal_max_pkt_per_trans", 1, 4096, 32, "packets",
+        "Packets of a request or of a reply";
+    TAL_MAX_OPS_PER_PKT, "tal_max_ops_per_pkt", 1, 15, 8, "operations",
+        "Operations put into one packet";
+    TAL_TRANSACTION_TIMEOUT, "tal_transaction_timeout", 0, u64::MAX, 0, "10 ns",
+        "Longest life of a transaction before the connection is given up; 0 for no limit";
+    CM_PORT, "cm_port", 0, 65_535, 7778, "",
+        "Port of the connection manager";
+}

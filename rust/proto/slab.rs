@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Storage that the owner provides, and the two shapes it is used in.
+
+use core::ops::DerefMut;
+
+/// Where a connection's storage comes from. Asked only while a connection is created.
+pub trait Slabs {
+    /// A slice on the heap, of a length fixed when it is made.
+    type Slab<T>: DerefMut<Target = [T]>;
+
+    /// `n` default values, or `None` when there is no memory.
+    fn slab<T: Clone + Default>(n: usize) -> Option<Self::Slab<T>>;
+}
+
+/// A window of slots found by sequence number: a power of two of them, index is number modulo size.
+pub(super) struct Slots<A: Slabs, T> {
+    slab: A::Slab<T>,
+    mask: u32,
+}
+
+impl<A: Slabs, T: Clone + Default> Slots<A, T> {
+    /// Slots for a window of `window` numbers.
+    pub(super) fn new(window: u32) -> Option<Self> {
+        let size = window.checked_next_power_of_two()?;
+        Some(Self {
+            slab: A::slab(size as usize)?,
+            mask: size.wrapping_sub(1),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Index of the slot of `seq`; below 65536 since windows are at most 1024.
+    pub(super) fn index(&self, seq: u32) -> u16 {
+        (seq & self.mask) as u16
+    }
+
+    /// The slot of `seq`. Never `None`; the type spares a panic that the compiler cannot exclude.
+    pub(super) fn get(&self, seq: u32) -> Option<&T> {
+        self.slab.get((seq & self.mask) as usize)
+    }
+
+    /// See [`Self::get`].
+    pub(super) fn get_mut(&mut self, seq: u32) -> Option<&mut T> {
+        self.slab.get_mut((seq & self.mask) as usize)
+    }
+}
+
+/// A first-in first-out queue of XIDs, each of which is in it once at most.
+pub(super) struct Ring<A: Slabs> {
+    slots: Slots<A, u16>,
+    head: u32,
+    tail: u32,
+}
+
+impl<A: Slabs> Ring<A> {
+    /// A queue for `window` entries.
+    pub(super) fn new(window: u32) -> Option<Self> {
+        Some(Self {
+            slots: Slots::new(window)?,
+            head: 0,
+            tail: 0,
+        })
+    }
+
+    pub(super) fn push(&mut self, xid: u16) {
+        if let Some(slot) = self.slots.get_mut(self.tail) {
+            *slot = xid;
+            self.tail = self.tail.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<u16> {
+        if self.head == self.tail {
+            return None;
+        }
+        self.slots.get(self.head).copied()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<u16> {
+        let xid = self.peek()?;
+        self.head = self.head.wrapping_add(1);
+        Some(xid)
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! A packet to send: header values, and where the data comes from.
+
+use super::request::ReqOp;
+use super::wire::{
+    ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp, SendQpExtOp, SendQpOp, TalHeader,
+    TransactionErrorOp, WriteExtOp, WriteOp, OPS_MAX,
+};
+
+/// One packet that the owner must send now, or count as lost on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Packet sequence number, as in `pdl`.
+    pub psn: u32,
+    /// Not the first transmission of this PSN.
+    pub retransmit: bool,
+    /// Packet Delivery header.
+    pub pdl: PdlHeader,
+    /// Transaction header.
+    pub tal: TalHeader,
+    /// What follows.
+    pub payload: Payload,
+}
+
+/// What follows the Transaction header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing: a pure ACK.
+    None,
+    /// One Transaction Error.
+    Error(TransactionErrorOp),
+    /// Operations of this end's request.
+    Request(RequestPayload),
+    /// Data for a read of the peer.
+    Reply(ReplyPayload),
+}
+
+/// Operations of a request in one packet: `tal.num_ops` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestPayload {
+    /// Transaction.
+    pub xid: u16,
+    /// What was given to `submit`.
+    pub token: u64,
+    /// What was submitted, with the addresses of the request's first byte.
+    pub op: ReqOp,
+    /// Operations of the request.
+    pub count: u16,
+    /// The request's operation that is first in this packet; 0 unless it has more than one.
+    pub first_op: u32,
+    /// Offset of the packet's data in the operation's data, in bytes; 0 unless the request has one
+    /// operation over several packets.
+    pub offset: u32,
+    /// Bytes per operation: to fetch and send when `has_data`, else to ask for.
+    pub len: u32,
+    /// Zero bytes to send after the data of each operation, 0..=16.
+    pub pad: u8,
+    /// Each operation has a data block of `len + pad` bytes after the headers.
+    pub has_data: bool,
+    /// The transaction's last packet, which is the one that carries a write's immediate.
+    pub last: bool,
+}
+
+/// Data for reads in one packet: `tal.num_ops` blocks of `len + pad` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyPayload {
+    /// Transaction of the peer.
+    pub xid: u16,
+    /// Offset of the block in the data of its read, in bytes; 0 when there are several blocks.
+    pub offset: u32,
+    /// Bytes to fetch for each block.
+    pub len: u32,
+    /// Zero bytes to send after each block's data.
+    pub pad: u8,
+    /// The reads; the first `tal.num_ops` count.
+    pub reads: [ReplyRead; OPS_MAX as usize],
+}
+
+/// A read that a reply belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyRead {
+    /// RMA address of the block's first byte: what to fetch.
+    pub address: u64,
+    /// Seqno of the request packet.
+    pub seqno: u16,
+    /// Position of the read in that packet.
+    pub opnum: u8,
+}
+
+impl Transmit {
+    /// Writes the Packet Delivery, Transaction and operation headers to `out`, at most
+    /// [`super::wire::HEADERS_MAX`] bytes; returns their length, or `None` when they do not fit.
+    ///
+    /// `address` gives the RMA address of operation `first_op + index` of a request with more than
+    /// one operation (for `Send`: key in the upper half, offset in the lower); it is not called for
+    /// others. The data blocks follow the headers: for each operation its data and its padding.
+    pub fn emit(&self, out: &mut [u8], address: impl FnMut(u32) -> u64) -> Option<usize> {
+        let mut out = Out { out, at: 0 };
+        out.put(&self.pdl.bytes())?;
+        out.put(&self.tal.bytes())?;
+        match &self.payload {
+            Payload::None => {}
+            Payload::Error(op) => out.op(Op::TransactionError(*op))?,
+            Payload::Request(request) => self.emit_request(request, &mut out, address)?,
+            Payload::Reply(reply) => {
+                for read in reply.reads.iter().take(self.tal.num_ops.into()) {
+                    out.op(Op::ReadResponse(ReadResponseOp {
+                        seqno: read.seqno,
+                        opnum: read.opnum,
+                        offset: reply.offset,
+                    }))?;
+                }
+            }
+        }
+        Some(out.at)
+    }
+
+    /// The same packet without its content: a pure ACK that fills the PSN. For an owner that can no
+    /// longer fetch the data of a reply, see [`super::Connection::refuse_reply`].
+    pub fn without_payload(&self) -> Self {
+        Self {
+            tal: TalHeader {
+                ack_xid: self.tal.ack_xid,
+                ..TalHeader::default()
+            },
+            payload: Payload::None,
+            ..*self
+        }
+    }
+
+    /// Bytes of data blocks after the headers.
+    pub fn data_len(&self) -> usize {
+        let block = match &self.payload {
+            Payload::None | Payload::Error(_) => 0,
+            Payload::Request(request) if !request.has_data => 0,
+            Payload::Request(request) => request.len.saturating_add(request.pad.into()),
+            Payload::Reply(reply) => reply.len.saturating_add(reply.pad.into()),
+        };
+        (block as usize).saturating_mul(self.tal.num_ops.into())
+    }
+
+    fn emit_request(
+        &self,
+        request: &RequestPayload,
+        out: &mut Out<'_>,
+        mut address: impl FnMut(u32) -> u64,
+    ) -> Option<()> {
+        for index in 0..self.tal.num_ops {
+            let number = request.first_op.wrapping_add(index.into());
+            // One operation goes on over packets by its offset; of several each has its own place.
+            let mut place = |first: u64| match request.count {
+                0 | 1 => first.wrapping_add(request.offset.into()),
+                _ => address(number),
+            };
+            let last = request.last && index.wrapping_add(1) == self.tal.num_ops;
+            let pad = request.pad.min(ExtFlags::PAD_MAX);
+            out.op(match request.op {
+                ReqOp::Noop | ReqOp::LastNull => return Some(()),
+                ReqOp::Read { address } => Op::Read(ReadOp {
+                    address: place(address),
+                    length: request.len,
+                }),
+                ReqOp::Write { address } => Op::Write(WriteOp {
+                    address: place(address),
+                }),
+                ReqOp::WriteExt {
+                    address,
+                    qp,
+                    imm,
+                    solicited,
+                } => Op::WriteExt(WriteExtOp {
+                    address: place(address),
+                    qp,
+                    flags: ExtFlags {
+                        pad,
+                        immediate: last && imm.is_some(),
+                        solicited: last && solicited,
+                        start: false,
+                    },
+                    immediate: imm.filter(|_| last).unwrap_or(0),
+                }),
+                ReqOp::Send { key, offset } => {
+                    let place = place((u64::from(key) << 32) | u64::from(offset));
+                    Op::Send(SendOp {
+                        key: (place >> 32) as u32,
+                        offset: place as u32,
+                    })
+                }
+                ReqOp::SendQp { qp } => Op::SendQp(SendQpOp { qp }),
+                ReqOp::SendQpExt {
+                    qp,
+                    offset,
+                    message_len,
+                    imm,
+                    solicited,
+                    start,
+                } => Op::SendQpExt(SendQpExtOp {
+                    qp,
+                    flags: ExtFlags {
+                        pad,
+                        immediate: imm.is_some(),
+                        solicited,
+                        start,
+                    },
+                    immediate: imm.unwrap_or(0),
+                    offset: offset
+                        .wrapping_add(request.offset)
+                        .wrapping_add(number.wrapping_mul(request.len)),
+                    message_len,
+                }),
+            })?;
+        }
+        Some(())
+    }
+}
+
+struct Out<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl Out<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.at.checked_add(bytes.len())?;
+        self.out.get_mut(self.at..end)?.copy_from_slice(bytes);
+        self.at = end;
+        Some(())
+    }
+
+    fn op(&mut self, op: Op) -> Option<()> {
+        let len = op.emit(self.out.get_mut(self.at..)?)?;
+        self.at = self.at.checked_add(len)?;
+        Some(())
+    }
+}

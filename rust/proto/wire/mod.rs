@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Wire formats: one file per header, each with its length, `parse` and `bytes` [proto 2].
+
+mod op;
+mod opcode;
+mod packet;
+mod pdl;
+mod sunh;
+mod tal;
+#[cfg(test)]
+mod tests;
+
+pub use op::{
+    ExtFlags, Op, ReadOp, ReadResponseOp, SendOp, SendQpExtOp, SendQpOp, TransactionErrorOp,
+    WriteExtOp, WriteOp, QP_MAX,
+};
+pub use opcode::Opcode;
+pub use packet::{Block, Malformed, Packet};
+pub use pdl::PdlHeader;
+pub use sunh::Sunh;
+pub use tal::TalHeader;
+
+/// Bytes of the Packet Delivery and Transaction headers together.
+pub const FIXED_LEN: usize = PdlHeader::LEN + TalHeader::LEN;
+
+/// Most operations a packet can carry: the field has 4 bits.
+pub const OPS_MAX: u8 = 15;
+
+/// Most bytes from the Packet Delivery header to the end of the last operation header.
+pub const HEADERS_MAX: usize = FIXED_LEN + OPS_MAX as usize * WriteExtOp::LEN;
+
+/// Smallest data block, in bytes [proto 2.5].
+pub const BLOCK_MIN: u32 = 16;

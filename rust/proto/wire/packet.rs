@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! A received packet, from the Packet Delivery header to its end.
+
+use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, FIXED_LEN};
+
+/// Why a packet cannot be laid out. Nothing of it is processed, its acknowledgements neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Shorter than its headers.
+    TooShort,
+    /// The number of operations is not one that the opcode can have.
+    NumOps,
+    /// The data does not divide into one equal block for each operation.
+    UnevenBlocks,
+    /// Blocks under 16 bytes.
+    ShortBlock,
+}
+
+/// A range of bytes in a packet, counted from the start of the Packet Delivery header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// First byte.
+    pub offset: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+/// A packet whose headers have been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pdl: PdlHeader,
+    tal: TalHeader,
+    /// `None`: no layout is known for the opcode, so nothing after the TAL header is either.
+    opcode: Option<Opcode>,
+    ops: &'a [u8],
+    /// End of the last operation header.
+    data: usize,
+    /// Bytes of each data block; 0 for opcodes without data.
+    block: usize,
+}
+
+impl<'a> Packet<'a> {
+    /// Lays out a packet of `packet_len` bytes that starts at the Packet Delivery header.
+    ///
+    /// `headers` is the start of those bytes and must reach at least to the end of the operation
+    /// headers: `min(packet_len, HEADERS_MAX)` bytes always do. Bytes of `headers` beyond
+    /// `packet_len` are not looked at.
+    pub fn parse(headers: &'a [u8], packet_len: usize) -> Result<Self, Malformed> {
+        let headers = headers.get(..packet_len).unwrap_or(headers);
+        let (pdl, rest) = headers.split_first_chunk().ok_or(Malformed::TooShort)?;
+        let (tal, rest) = rest.split_first_chunk().ok_or(Malformed::TooShort)?;
+        let (pdl, tal) = (PdlHeader::parse(pdl), TalHeader::parse(tal));
+        let mut packet = Self {
+            pdl,
+            tal,
+            opcode: Opcode::from_u8(tal.opcode),
+            ops: &[],
+            data: FIXED_LEN,
+            block: 0,
+        };
+        let Some(opcode) = packet.opcode else {
+            return Ok(packet);
+        };
+
+        let num_ops = usize::from(tal.num_ops);
+        match opcode {
+            Opcode::Noop | Opcode::LastNull if num_ops == 0 => return Ok(packet),
+            Opcode::Noop | Opcode::LastNull => return Err(Malformed::NumOps),
+            // One packet, one operation [proto 4.6].
+            Opcode::TransactionError if num_ops != 1 || !tal.eom => return Err(Malformed::NumOps),
+            _ if num_ops == 0 => return Err(Malformed::NumOps),
+            _ => {}
+        }
+        let ops_len = num_ops.saturating_mul(opcode.header_len());
+        packet.ops = rest.get(..ops_len).ok_or(Malformed::TooShort)?;
+        packet.data = FIXED_LEN.saturating_add(ops_len);
+        if opcode.has_data() {
+            let data_len = packet_len.saturating_sub(packet.data);
+            packet.block = data_len.checked_div(num_ops).unwrap_or(0);
+            if packet.block.saturating_mul(num_ops) != data_len {
+                return Err(Malformed::UnevenBlocks);
+            }
+            if packet.block < BLOCK_MIN as usize {
+                return Err(Malformed::ShortBlock);
+            }
+        }
+        Ok(packet)
+    }
+
+    /// The Packet Delivery header.
+    pub const fn pdl(&self) -> &PdlHeader {
+        &self.pdl
+    }
+
+    /// The Transaction header.
+    pub const fn tal(&self) -> &TalHeader {
+        &self.tal
+    }
+
+    /// The operation code, or `None` for one without a known layout.
+    pub const fn opcode(&self) -> Option<Opcode> {
+        self.opcode
+    }
+
+    /// The operation headers, in order; none for opcodes without a known layout.
+    pub fn ops(&self) -> impl Iterator<Item = Op> + 'a {
+        let opcode = self.opcode;
+        let step = opcode.map_or(1, Opcode::header_len).max(1);
+        self.ops
+            .chunks_exact(step)
+            .filter_map(move |bytes| Op::parse(opcode?, bytes))
+    }
+
+    /// Bytes in each data block; 0 for opcodes without data.
+    pub const fn block_len(&self) -> usize {
+        self.block
+    }
+
+    /// The data block of operation `index`, padding included; `None` when there is no such block.
+    pub fn block(&self, index: usize) -> Option<Block> {
+        if self.block == 0 || index >= usize::from(self.tal.num_ops) {
+            return None;
+        }
+        let offset = self.data.checked_add(self.block.checked_mul(index)?)?;
+        Some(Block {
+            offset,
+            len: self.block,
+        })
+    }
+}

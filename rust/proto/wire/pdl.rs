@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Packet Delivery header: 16 bytes, little endian [proto 2.2].
+
+/// A decoded Packet Delivery header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PdlHeader {
+    /// Connection identifier at the receiver of the packet.
+    pub dcid: u16,
+    /// Advertised receive window in packets, 1..=65536: the wire carries it minus one.
+    /// Values outside the range are clamped when written.
+    pub window: u32,
+    /// Packet sequence number.
+    pub psn: u32,
+    /// Greatest PSN acknowledged, or in a NACK the PSN acknowledged out of order [proto 3.5].
+    pub ack_psn: u32,
+    /// Selective acknowledgements. Bit *i* stands for `ack_psn + 1 + i`; in a NACK for `ack_psn + i`.
+    pub sack: u32,
+}
+
+impl PdlHeader {
+    /// Bytes on the wire.
+    pub const LEN: usize = 16;
+
+    /// Decodes a header. Every bit pattern is a header.
+    pub const fn parse(b: &[u8; Self::LEN]) -> Self {
+        Self {
+            dcid: u16::from_le_bytes([b[0], b[1]]),
+            window: (u16::from_le_bytes([b[2], b[3]]) as u32).wrapping_add(1),
+            psn: u32::from_le_bytes([b[4], b[5], b[6], b[7]]),
+            ack_psn: u32::from_le_bytes([b[8], b[9], b[10], b[11]]),
+            sack: u32::from_le_bytes([b[12], b[13], b[14], b[15]]),
+        }
+    }
+
+    /// Encodes the header.
+    pub const fn bytes(&self) -> [u8; Self::LEN] {
+        let window = match self.window {
+            0 => 0,
+            1..=0x1_0000 => self.window.wrapping_sub(1) as u16,
+            _ => u16::MAX,
+        };
+        let [c0, c1] = self.dcid.to_le_bytes();
+        let [w0, w1] = window.to_le_bytes();
+        let [p0, p1, p2, p3] = self.psn.to_le_bytes();
+        let [a0, a1, a2, a3] = self.ack_psn.to_le_bytes();
+        let [s0, s1, s2, s3] = self.sack.to_le_bytes();
+        [
+            c0, c1, w0, w1, p0, p1, p2, p3, a0, a1, a2, a3, s0, s1, s2, s3,
+        ]
+    }
+
+    /// Whether the acknowledgement is a negative one: bit 0 of the bitmap is set [proto 3.5].
+    pub const fn is_nack(&self) -> bool {
+        self.sack & 1 != 0
+    }
+}

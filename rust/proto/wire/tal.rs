@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Transaction header: 8 bytes, little endian [proto 2.3].
+
+/// A decoded Transaction header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TalHeader {
+    /// Last packet of the request or reply.
+    pub eom: bool,
+    /// Operation headers in the packet, 0..=15.
+    pub num_ops: u8,
+    /// Operation code of all operations in the packet, see [`super::Opcode`].
+    pub opcode: u8,
+    /// Number of the packet in its request or reply, from 0.
+    pub seqno: u16,
+    /// Transaction identifier; in a reply that of the request.
+    pub xid: u16,
+    /// Greatest XID completed by the sender of this packet as a target.
+    pub ack_xid: u16,
+}
+
+impl TalHeader {
+    /// Bytes on the wire.
+    pub const LEN: usize = 8;
+
+    /// Decodes a header. Every bit pattern is a header; the reserved bits are ignored.
+    pub const fn parse(b: &[u8; Self::LEN]) -> Self {
+        Self {
+            eom: b[0] & 0x80 != 0,
+            num_ops: b[0] & 0x0f,
+            opcode: b[1],
+            seqno: u16::from_le_bytes([b[2], b[3]]),
+            xid: u16::from_le_bytes([b[4], b[5]]),
+            ack_xid: u16::from_le_bytes([b[6], b[7]]),
+        }
+    }
+
+    /// Encodes the header.
+    pub const fn bytes(&self) -> [u8; Self::LEN] {
+        let first = (if self.eom { 0x80 } else { 0 }) | (self.num_ops & 0x0f);
+        let [q0, q1] = self.seqno.to_le_bytes();
+        let [x0, x1] = self.xid.to_le_bytes();
+        let [a0, a1] = self.ack_xid.to_le_bytes();
+        [first, self.opcode, q0, q1, x0, x1, a0, a1]
+    }
+
+    /// Whether the packet carries nothing but acknowledgements [proto 3.10].
+    pub const fn is_pure_ack(&self) -> bool {
+        self.opcode == 0 && self.num_ops == 0 && !self.eom && self.seqno == 0
+    }
+}
