@@ -43,7 +43,7 @@ nodes_running() { ip -n "$1" link show dev "$2" | grep -q 'state UP'; }
 nodes_down() {
 	local node pids
 	for node in "${nodeA:-}" "${nodeB:-}"; do
-		[ -e "/run/netns/$node" ] && [ -n "$node" ] || continue
+		if [ -z "$node" ] || [ ! -e "/run/netns/$node" ]; then continue; fi
 		mapfile -t pids < <(ip netns pids "$node")
 		[ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2>/dev/null || true
 		ip netns delete "$node"

@@ -19,7 +19,7 @@ ping_both() {
 	on "$nodeA" ping -c 3 -i 0.05 -W 5 -q 10.23.0.2 || return 1
 	on "$nodeB" ping -c 3 -i 0.05 -W 5 -q fd23::1
 }
-jumbo() { on "$nodeA" ping -c 1 -W 5 -M do -s 8972 -q 10.23.0.2; }
+jumbo() { on "$nodeA" ping -c 1 -W 5 -M 'do' -s 8972 -q 10.23.0.2; }
 # Of 200 packets through 30 % loss some arrive and some do not.
 lossy() {
 	local received
