@@ -15,5 +15,6 @@
 #![allow(clippy::all)]
 
 use kernel::{ffi, prelude::*};
+use pin_init::MaybeZeroable;
 
 include!(concat!(env!("SUPERP_OUT"), "/bindings_generated.rs"));

@@ -3,9 +3,14 @@
 //! Safe Rust over the kernel interfaces that the `kernel` crate lacks, with the C half beside it.
 
 mod bindings;
-
-/// Whether this kernel was built with UDP tunnels.
-pub(crate) fn udp_tunnel_available() -> bool {
-    // SAFETY: The function reads nothing but a constant.
-    unsafe { bindings::superp_udp_tunnel_available() }
-}
+pub(crate) mod errno;
+pub(crate) mod lock;
+pub(crate) mod map;
+pub(crate) mod net;
+pub(crate) mod pages;
+pub(crate) mod path;
+pub(crate) mod rx;
+pub(crate) mod skb;
+pub(crate) mod sock;
+pub(crate) mod timer;
+pub(crate) mod uapi;

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The module's C half, as Rust sees it: bindgen reads this file. Types of the kernel are only
- * declared here, never included, so that they stay opaque.
+ * declared here, never included, so that they stay opaque. One line per room.
  */
 #ifndef _SUPERP_KAPI_H
 #define _SUPERP_KAPI_H
 
-#include <linux/types.h>
 #include <linux/superp.h>
 
-bool superp_udp_tunnel_available(void);
+#include "kapi_defer.h"
+#include "kapi_lock.h"
+#include "kapi_map.h"
+#include "kapi_net.h"
+#include "kapi_pages.h"
+#include "kapi_path.h"
+#include "kapi_rx.h"
+#include "kapi_skb.h"
+#include "kapi_timer.h"
 
 #endif /* _SUPERP_KAPI_H */

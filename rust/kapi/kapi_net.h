@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _SUPERP_KAPI_NET_H
+#define _SUPERP_KAPI_NET_H
+
+#include <linux/types.h>
+
+struct net;
+
+/* What happened to a device. */
+#define SUPERP_DEV_UP		1
+#define SUPERP_DEV_DOWN		2
+#define SUPERP_DEV_UNREGISTER	3
+#define SUPERP_DEV_MTU		4
+#define SUPERP_DEV_ADDR		5
+
+/**
+ * struct superp_device_info - what there is to know of a device
+ * @mtu: bytes behind the Ethernet header
+ * @up: whether it can send and receive
+ */
+struct superp_device_info {
+	u32 mtu;
+	bool up;
+};
+
+int superp_net_register(void);
+void superp_net_unregister(void);
+void *superp_net_node(const struct net *net);
+
+bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info *info);
+bool superp_is_local_address(struct net *net, const u8 addr[16]);
+bool superp_local_address(struct net *net, u32 ifindex, const u8 remote[16], u8 local[16]);
+
+/* In Rust. */
+void *superp_rust_net_init(struct net *net, int *err);
+void superp_rust_net_exit(void *node);
+void superp_rust_net_free(void *node);
+void superp_rust_device_event(void *node, u32 ifindex, u32 event);
+
+#endif /* _SUPERP_KAPI_NET_H */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _SUPERP_KAPI_PAGES_H
+#define _SUPERP_KAPI_PAGES_H
+
+#include <linux/types.h>
+
+struct iov_iter;
+struct sk_buff;
+struct superp_pages;
+
+struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err);
+struct superp_pages *superp_pages_alloc(u64 len, int *err);
+void superp_pages_get(struct superp_pages *pages);
+void superp_pages_put(struct superp_pages *pages);
+u64 superp_pages_len(const struct superp_pages *pages);
+size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_t len,
+				   struct iov_iter *iter);
+int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb);
+int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
+			       u32 skb_offset, u32 len);
+int superp_pages_copy_out(struct superp_pages *pages, u64 offset, u8 *to, u32 len);
+
+#endif /* _SUPERP_KAPI_PAGES_H */

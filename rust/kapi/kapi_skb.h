@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _SUPERP_KAPI_SKB_H
+#define _SUPERP_KAPI_SKB_H
+
+#include <linux/types.h>
+
+struct sk_buff;
+
+struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear);
+void superp_skb_free(struct sk_buff *skb);
+void superp_skb_consume(struct sk_buff *skb);
+u32 superp_skb_len(const struct sk_buff *skb);
+u32 superp_skb_truesize(const struct sk_buff *skb);
+const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len);
+u8 *superp_skb_extend(struct sk_buff *skb, u32 len);
+int superp_skb_pad(struct sk_buff *skb, u32 len);
+bool superp_skb_may_pull(struct sk_buff *skb, u32 len);
+bool superp_skb_pull(struct sk_buff *skb, u32 len);
+int superp_skb_trim(struct sk_buff *skb, u32 len);
+int superp_skb_copy_out(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
+struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len);
+void superp_skb_set_priority(struct sk_buff *skb, u32 priority);
+
+/**
+ * struct superp_skb_chain - packets in the order of a key
+ * @first: the one with the lowest, or NULL
+ * @last: the one with the highest, or NULL
+ */
+struct superp_skb_chain {
+	struct sk_buff *first;
+	struct sk_buff *last;
+};
+
+int superp_skb_chain_insert(struct superp_skb_chain *chain, u64 key, struct sk_buff *skb);
+bool superp_skb_chain_first_key(const struct superp_skb_chain *chain, u64 *key);
+void superp_skb_chain_merge(struct superp_skb_chain *to, struct superp_skb_chain *from);
+struct sk_buff *superp_skb_chain_join(struct superp_skb_chain *chain);
+void superp_skb_chain_free(struct superp_skb_chain *chain);
+
+#endif /* _SUPERP_KAPI_SKB_H */

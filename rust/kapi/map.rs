@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A table of reference-counted objects by 32-bit key, read under RCU.
+
+use super::bindings as c;
+use core::{marker::PhantomData, mem::ManuallyDrop, ops::RangeInclusive, ptr};
+use kernel::{
+    bindings, ffi,
+    prelude::*,
+    sync::{rcu, Arc},
+    types::Opaque,
+};
+
+/// A table from `u32` to [`Arc<T>`] over an xarray: lookups take no lock.
+///
+/// The table's own reference to an object is only given up after a grace period, in process context.
+/// A softirq that looked the object up therefore never drops the last reference, unless it keeps the
+/// one it got.
+///
+/// # Invariants
+///
+/// - `xa` is initialised and every entry in it is a pointer from `Arc::<T>::into_raw`.
+/// - The reference behind an entry is not given up before a grace period has passed since the
+///   entry was erased.
+#[pin_data(PinnedDrop)]
+pub(crate) struct RcuMap<T: Send + Sync + 'static> {
+    #[pin]
+    xa: Opaque<bindings::xarray>,
+    _entries: PhantomData<Arc<T>>,
+}
+
+// SAFETY: The table owns `Arc<T>`s, which may move between threads because `T: Send + Sync`.
+unsafe impl<T: Send + Sync> Send for RcuMap<T> {}
+
+// SAFETY: Changes are serialised by the xarray's lock, lookups by RCU.
+unsafe impl<T: Send + Sync> Sync for RcuMap<T> {}
+
+impl<T: Send + Sync> RcuMap<T> {
+    /// The two low bits of an entry belong to the xarray.
+    const ALIGNED: () = assert!(align_of::<T>() >= 4);
+
+    /// An empty table.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let () = Self::ALIGNED;
+        pin_init!(Self {
+            // SAFETY: `xa` points to memory for an xarray.
+            xa <- Opaque::ffi_init(|xa: *mut bindings::xarray| unsafe {
+                c::superp_map_init(xa.cast())
+            }),
+            _entries: PhantomData,
+        })
+    }
+
+    /// Looks an object up. Any context.
+    pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
+        let rcu = rcu::read_lock();
+        // SAFETY: By the type invariant the xarray is initialised.
+        let entry = unsafe { bindings::xa_load(self.xa.get(), key as usize) };
+        // SAFETY: `entry` was loaded under the read lock that `rcu` stands for.
+        unsafe { Self::reference(entry, &rcu) }
+    }
+
+    /// The first object whose key is `from` or above, with its key. Any context.
+    pub(crate) fn next(&self, from: u32) -> Option<(u32, Arc<T>)> {
+        let mut index = from as usize;
+        let rcu = rcu::read_lock();
+        // SAFETY: By the type invariant the xarray is initialised; `index` is valid for the call.
+        let entry = unsafe {
+            bindings::xa_find(
+                self.xa.get(),
+                &mut index,
+                u32::MAX as usize,
+                bindings::XA_PRESENT,
+            )
+        };
+        // SAFETY: `entry` was loaded under the read lock that `rcu` stands for.
+        let object = unsafe { Self::reference(entry, &rcu) }?;
+        Some((u32::try_from(index).ok()?, object))
+    }
+
+    /// Puts an object in. Process context.
+    ///
+    /// Errors: `EBUSY` if the key is taken, `ENOMEM`.
+    pub(crate) fn insert(&self, key: u32, object: Arc<T>) -> Result {
+        let entry = Arc::into_raw(object).cast_mut().cast();
+        // SAFETY: By the type invariant the xarray is initialised.
+        let ret = unsafe { c::superp_map_insert(self.xa.get().cast(), key, entry) };
+        self.inserted(ret, entry)
+    }
+
+    /// Puts an object in under the smallest free key of `range`, and returns that key. Process
+    /// context.
+    ///
+    /// Errors: `EBUSY` if there is none, `ENOMEM`.
+    pub(crate) fn alloc(&self, range: RangeInclusive<u32>, object: Arc<T>) -> Result<u32> {
+        let entry = Arc::into_raw(object).cast_mut().cast();
+        let mut key = 0;
+        // SAFETY: By the type invariant the xarray is initialised; `key` is valid for the call.
+        let ret = unsafe {
+            c::superp_map_alloc(
+                self.xa.get().cast(),
+                *range.start(),
+                *range.end(),
+                entry,
+                &mut key,
+            )
+        };
+        self.inserted(ret, entry)?;
+        Ok(key)
+    }
+
+    /// Takes an object out, and returns it when no lookup that found it in the table is under way
+    /// any more. Process context, sleeps for a grace period (some 10 ms).
+    pub(crate) fn remove(&self, key: u32) -> Option<Arc<T>> {
+        let object = self.erase(key)?;
+        // SAFETY: No requirements but the context, which is this function's.
+        unsafe { bindings::synchronize_rcu() };
+        Some(object)
+    }
+
+    /// Takes everything out, waits as [`RcuMap::remove`] does, once for all, and drops it. What is
+    /// put in meanwhile may stay. Process context.
+    pub(crate) fn clear(&self) {
+        let mut erased = KVVec::new();
+        let mut from = Some(0);
+        while let Some((key, _)) = from.and_then(|from| self.next(from)) {
+            from = key.checked_add(1);
+            let room = erased.reserve(1, GFP_KERNEL);
+            let Some(object) = self.erase(key) else {
+                continue;
+            };
+            if room.is_ok() {
+                // There is room.
+                let _ = erased.push_within_capacity(object);
+            } else {
+                // SAFETY: No requirements but the context, which is this function's.
+                unsafe { bindings::synchronize_rcu() };
+                drop(object);
+            }
+        }
+        // SAFETY: As above.
+        unsafe { bindings::synchronize_rcu() };
+        drop(erased);
+    }
+
+    /// Takes an entry out of the xarray. The caller has to keep the second type invariant.
+    fn erase(&self, key: u32) -> Option<Arc<T>> {
+        // SAFETY: By the type invariant the xarray is initialised.
+        let entry = unsafe { bindings::xa_erase(self.xa.get(), key as usize) };
+        // SAFETY: By the type invariant a non-null entry owns a reference, which is ours now.
+        (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) })
+    }
+
+    /// What came of putting `entry` in.
+    fn inserted(&self, ret: ffi::c_int, entry: *mut ffi::c_void) -> Result {
+        if ret < 0 {
+            // SAFETY: `entry` comes from `Arc::into_raw` and did not get into the table.
+            drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
+            return Err(Error::from_errno(ret));
+        }
+        Ok(())
+    }
+
+    /// A new reference to the object behind an entry.
+    ///
+    /// # Safety
+    ///
+    /// `entry` was loaded from a table of this type under the read lock that `rcu` stands for.
+    unsafe fn reference(entry: *mut ffi::c_void, _rcu: &rcu::Guard) -> Option<Arc<T>> {
+        let object = ptr::NonNull::new(entry.cast::<T>())?;
+        // SAFETY: By the type invariants the table's reference is alive for as long as the read
+        // lock is held; `ManuallyDrop` keeps it the table's.
+        let object = ManuallyDrop::new(unsafe { Arc::from_raw(object.as_ptr()) });
+        Some(Arc::clone(&object))
+    }
+}
+
+#[pinned_drop]
+impl<T: Send + Sync> PinnedDrop for RcuMap<T> {
+    /// Process context if the objects' destructors need it.
+    fn drop(self: Pin<&mut Self>) {
+        // Nobody else has access any more, so no lookup can be under way.
+        while let Some((key, _)) = self.next(0) {
+            drop(self.erase(key));
+        }
+        // SAFETY: The xarray is initialised and not used after this.
+        unsafe { bindings::xa_destroy(self.xa.get()) };
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces and devices.
+
+use super::bindings as c;
+use crate::node::{self, Node};
+use core::{mem::ManuallyDrop, ptr::NonNull};
+use kernel::{
+    bindings,
+    error::to_result,
+    ffi,
+    prelude::*,
+    sync::{rcu, Arc},
+};
+
+/// A network namespace.
+///
+/// A copy of this does not keep the namespace: it is for the namespace's [`Node`] and for what
+/// belongs to it, which `node::net_exit` takes down. Nothing may use it after `net_exit` returned.
+///
+/// # Invariants
+///
+/// The pointer is a namespace whose `net_exit` has not returned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Net(NonNull<c::net>);
+
+// SAFETY: A namespace is not bound to a thread.
+unsafe impl Send for Net {}
+
+// SAFETY: Everything done with it is serialised by the kernel.
+unsafe impl Sync for Net {}
+
+impl Net {
+    /// The namespace of a C pointer.
+    ///
+    /// # Safety
+    ///
+    /// It is valid, and so for as long as the result and its copies are used.
+    pub(super) unsafe fn from_raw(net: NonNull<c::net>) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(net)
+    }
+
+    /// The namespace for C.
+    pub(super) fn as_ptr(self) -> *mut c::net {
+        self.0.as_ptr()
+    }
+}
+
+/// The node of a namespace. `None` only while the namespace is being set up or taken down. Any
+/// context.
+pub(crate) fn node_of(net: Net) -> Option<Arc<Node>> {
+    let _rcu = rcu::read_lock();
+    // SAFETY: By the type invariant of `net`; the read lock is held.
+    let node = NonNull::new(unsafe { c::superp_net_node(net.as_ptr()) })?;
+    // SAFETY: The C half's reference is alive while the read lock is held; `ManuallyDrop` keeps it
+    // the C half's.
+    let node = ManuallyDrop::new(unsafe { Arc::from_raw(node.as_ptr().cast::<Node>()) });
+    Some(Arc::clone(&node))
+}
+
+/// 32 random bits. Any context.
+pub(crate) fn random() -> u32 {
+    // SAFETY: No requirements.
+    unsafe { bindings::get_random_u32() }
+}
+
+/// Something that happened to a network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceEvent {
+    /// Which device, by its index in the namespace.
+    pub(crate) ifindex: u32,
+    /// What happened.
+    pub(crate) kind: DeviceEventKind,
+}
+
+/// What can happen to a network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceEventKind {
+    /// It can send and receive now.
+    Up,
+    /// It is being taken down.
+    Down,
+    /// It is going away, out of the namespace or altogether. The kernel waits until the last
+    /// reference to it has been dropped.
+    Unregister,
+    /// Its MTU has changed.
+    MtuChange,
+    /// Its link-layer address has changed.
+    AddrChange,
+}
+
+impl DeviceEventKind {
+    fn from_c(kind: u32) -> Option<Self> {
+        Some(match kind {
+            c::SUPERP_DEV_UP => Self::Up,
+            c::SUPERP_DEV_DOWN => Self::Down,
+            c::SUPERP_DEV_UNREGISTER => Self::Unregister,
+            c::SUPERP_DEV_MTU => Self::MtuChange,
+            c::SUPERP_DEV_ADDR => Self::AddrChange,
+            _ => return None,
+        })
+    }
+}
+
+/// The MTU of a device now: the most bytes behind an Ethernet header. `None` if there is no such
+/// device. Any context.
+pub(crate) fn device_mtu(net: Net, ifindex: u32) -> Option<u32> {
+    device_info(net, ifindex).map(|info| info.mtu)
+}
+
+/// Whether a device can send and receive now. `None` if there is no such device. Any context.
+pub(crate) fn device_up(net: Net, ifindex: u32) -> Option<bool> {
+    device_info(net, ifindex).map(|info| info.up)
+}
+
+fn device_info(net: Net, ifindex: u32) -> Option<c::superp_device_info> {
+    let mut info = c::superp_device_info::default();
+    // SAFETY: By the type invariant of `net`; `info` is valid for the call.
+    unsafe { c::superp_device_info(net.as_ptr(), ifindex, &mut info) }.then_some(info)
+}
+
+/// Whether an address (IPv6 or v4-mapped) is one of the namespace's own unicast addresses. Any
+/// context.
+pub(crate) fn is_local_address(net: Net, addr: &[u8; 16]) -> bool {
+    // SAFETY: By the type invariant of `net`; the address is valid for the call.
+    unsafe { c::superp_is_local_address(net.as_ptr(), addr.as_ptr()) }
+}
+
+/// The source address that the namespace would choose for packets to `remote` (IPv6 or v4-mapped)
+/// out of a device, or out of the route's if `ifindex` is 0. `None` without a route. Process
+/// context.
+pub(crate) fn local_address(net: Net, ifindex: u32, remote: &[u8; 16]) -> Option<[u8; 16]> {
+    let mut local = [0; 16];
+    // SAFETY: By the type invariant of `net`; the addresses are valid for the call.
+    let found = unsafe {
+        c::superp_local_address(net.as_ptr(), ifindex, remote.as_ptr(), local.as_mut_ptr())
+    };
+    found.then_some(local)
+}
+
+/// Stands for the module's place in every network namespace, and for its device notifier. Made
+/// before, and dropped after, everything that looks nodes up; then also the last namespaces'
+/// `node::net_exit` runs.
+///
+/// # Invariants
+///
+/// The registrations are in effect, and this is the only value of this type.
+pub(crate) struct Registration(());
+
+impl Registration {
+    /// Registers: calls `node::net_init` for each namespace there is, and `node::device_event` for
+    /// each device. Process context; once, when the module is loaded.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once.
+        to_result(unsafe { c::superp_net_register() })?;
+        // INVARIANT: It was registered just now.
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_net_unregister() }
+    }
+}
+
+/// Makes the node of a new namespace.
+///
+/// # Safety
+///
+/// Called by the C half, with a valid namespace, for which `superp_rust_net_exit` has not yet been
+/// called, and a valid `err`.
+#[no_mangle]
+unsafe extern "C" fn superp_rust_net_init(
+    net: *mut c::net,
+    err: *mut ffi::c_int,
+) -> *mut ffi::c_void {
+    let made = NonNull::new(net).ok_or(EINVAL).and_then(|net| {
+        // SAFETY: It is valid, and no longer used after `net_exit`.
+        node::net_init(unsafe { Net::from_raw(net) })
+    });
+    match made {
+        Ok(node) => Arc::into_raw(node).cast_mut().cast(),
+        Err(error) => {
+            // SAFETY: By this function's contract.
+            unsafe { *err = error.to_errno() };
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// Takes the node of a namespace down.
+///
+/// # Safety
+///
+/// Called by the C half, with a pointer from `superp_rust_net_init`.
+#[no_mangle]
+unsafe extern "C" fn superp_rust_net_exit(node: *mut ffi::c_void) {
+    // SAFETY: The C half's reference is alive until `superp_rust_net_free`.
+    node::net_exit(unsafe { &*node.cast::<Node>() });
+}
+
+/// Gives up the C half's reference to a node.
+///
+/// # Safety
+///
+/// Called by the C half, with a pointer from `superp_rust_net_init`, and last.
+#[no_mangle]
+unsafe extern "C" fn superp_rust_net_free(node: *mut ffi::c_void) {
+    // SAFETY: The pointer is from `Arc::into_raw`, and not used afterwards.
+    drop(unsafe { Arc::from_raw(node.cast::<Node>().cast_const()) });
+}
+
+/// Tells a node what happened to a device. RTNL is held.
+///
+/// # Safety
+///
+/// Called by the C half, with a pointer from `superp_rust_net_init`, before `superp_rust_net_free`.
+#[no_mangle]
+unsafe extern "C" fn superp_rust_device_event(node: *mut ffi::c_void, ifindex: u32, event: u32) {
+    if let Some(kind) = DeviceEventKind::from_c(event) {
+        // SAFETY: The C half's reference is alive until `superp_rust_net_free`.
+        node::device_event(
+            unsafe { &*node.cast::<Node>() },
+            DeviceEvent { ifindex, kind },
+        );
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets go out.
+
+use super::{bindings as c, net::Net, skb::SkBuff};
+use core::ptr::NonNull;
+use kernel::{error::to_result, prelude::*};
+
+/// What SUPERp packets are carried in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encap {
+    /// A SUNH header behind the Ethernet header.
+    Sunh,
+    /// UDP over IPv4.
+    Udp4,
+    /// UDP over IPv6.
+    Udp6,
+}
+
+/// How the packets of a connection leave. Addresses are IPv6 or v4-mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathConfig {
+    /// What carries the packets.
+    pub(crate) encap: Encap,
+    /// The device. Required for SUNH and for link-local addresses; otherwise 0 is the route's.
+    pub(crate) ifindex: u32,
+    /// Our IP address; for UDP, zero is the kernel's choice.
+    pub(crate) local: [u8; 16],
+    /// The peer's IP address. SUNH sends to the neighbour who has it, unless there is a `mac`.
+    pub(crate) remote: [u8; 16],
+    /// The SUNH header, ready-made.
+    pub(crate) sunh: [u8; 8],
+    /// SUNH: a fixed Ethernet destination.
+    pub(crate) mac: Option<[u8; 6]>,
+    /// IPv4 TOS, IPv6 Traffic Class.
+    pub(crate) tclass: u8,
+    /// IPv4 TTL, IPv6 Hop Limit; 0 is the namespace's default.
+    pub(crate) hop_limit: u8,
+    /// IPv6 Flow Label, 20 bits.
+    pub(crate) flow_label: u32,
+    /// UDP source port: the flow's entropy.
+    pub(crate) sport: u16,
+    /// UDP destination port.
+    pub(crate) dport: u16,
+    /// EtherType of SUNH.
+    pub(crate) ethertype: u16,
+}
+
+/// The way out for the packets of a connection.
+///
+/// It keeps its device, if it has one, until [`Path::release_device`]. It must be dropped before
+/// `node::net_exit` of its namespace returns.
+///
+/// # Invariants
+///
+/// The pointer is a `superp_path`, which this owns; its namespace has not been taken down.
+pub(crate) struct Path(NonNull<c::superp_path>);
+
+// SAFETY: A path is not bound to a thread.
+unsafe impl Send for Path {}
+
+// SAFETY: The C half allows all calls at once.
+unsafe impl Sync for Path {}
+
+impl Path {
+    /// Makes a path. Process context.
+    ///
+    /// Errors: `ENODEV` if there is no such device, `EINVAL` if it is not an Ethernet device or
+    /// the addresses do not suit the encapsulation, `EAFNOSUPPORT` without IPv6, `ENOMEM`.
+    pub(crate) fn new(net: Net, config: &PathConfig) -> Result<Self> {
+        let config = c::superp_path_config {
+            local: config.local,
+            remote: config.remote,
+            ifindex: config.ifindex,
+            flow_label: config.flow_label,
+            sport: config.sport,
+            dport: config.dport,
+            ethertype: config.ethertype,
+            encap: match config.encap {
+                Encap::Sunh => c::SUPERP_PATH_SUNH,
+                Encap::Udp4 => c::SUPERP_PATH_UDP4,
+                Encap::Udp6 => c::SUPERP_PATH_UDP6,
+            } as u8,
+            tclass: config.tclass,
+            hop_limit: config.hop_limit,
+            has_mac: config.mac.is_some(),
+            mac: config.mac.unwrap_or_default(),
+            sunh: config.sunh,
+        };
+        let mut err = 0;
+        // SAFETY: By the type invariant of `net`; the others are valid for the call.
+        let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
+        // INVARIANT: It is new.
+        NonNull::new(path)
+            .map(Self)
+            .ok_or_else(|| Error::from_errno(err))
+    }
+
+    /// Sends a packet that begins with its PDL header. Process or softirq context, bottom halves
+    /// off; locks may be held: the packet is never received inside of this call.
+    ///
+    /// `Ok` is as much as is known: a device or queue may still drop it. The packet is gone in
+    /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENODEV` after [`Path::release_device`],
+    /// `ENETDOWN`, `ENETUNREACH` without a route (UDP), `ENOMEM`, `ENOBUFS` if the device's
+    /// queue dropped it at once.
+    pub(crate) fn transmit(&self, skb: SkBuff) -> Result {
+        // SAFETY: By the type invariants; the packet is given up.
+        to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw()) })
+    }
+
+    /// The longest packet now, in bytes from its PDL header on: the device's MTU, or for UDP the
+    /// path MTU as far as known and at most the device's, less the headers below. 0 without a
+    /// device or route. Process or softirq context.
+    pub(crate) fn mtu(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_mtu(self.0.as_ptr()) }
+    }
+
+    /// Bytes that [`SkBuff::alloc`] should leave for the headers below. With fewer, sending has to
+    /// copy the linear part. Any context.
+    pub(crate) fn headroom(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_headroom(self.0.as_ptr()) as usize }
+    }
+
+    /// Lets go of the device, which is going away. Process context; waits until nobody is sending
+    /// over it.
+    pub(crate) fn release_device(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_release_device(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; it is not used afterwards.
+        unsafe { c::superp_path_free(self.0.as_ptr()) }
+    }
+}
