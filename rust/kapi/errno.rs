@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Error numbers of networking, which the `kernel` crate does not name. They are functions because
+//! its `Error` has no public constant constructor.
+
+use kernel::{error::Error, uapi};
+
+macro_rules! network_errors {
+    ($($name:ident = $errno:ident, $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            pub(crate) fn $name() -> Error {
+                // CAST: error numbers are below 4096.
+                Error::from_errno(-(uapi::$errno as i32))
+            }
+        )*
+    };
+}
+
+network_errors! {
+    eaddrinuse = EADDRINUSE, "Address already in use.";
+    eaddrnotavail = EADDRNOTAVAIL, "Cannot assign requested address.";
+    ealready = EALREADY, "Operation already in progress.";
+    ebadmsg = EBADMSG, "Not a data message.";
+    econnrefused = ECONNREFUSED, "Connection refused.";
+    econnreset = ECONNRESET, "Connection reset by peer.";
+    edestaddrreq = EDESTADDRREQ, "Destination address required.";
+    ehostunreach = EHOSTUNREACH, "No route to host.";
+    enobufs = ENOBUFS, "No buffer space available.";
+    enotconn = ENOTCONN, "Transport endpoint is not connected.";
+    eopnotsupp = EOPNOTSUPP, "Operation not supported.";
+}

@@ -1,0 +1,690 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * AF_SUPERP sockets, the C half: operation tables, queues of struct sock,
+ * messages in and out of user memory.  What a socket is bound and connected
+ * to, what it may send and what becomes of that is Rust: rust/socket.rs.
+ */
+#include <linux/compat.h>
+#include <linux/filter.h>
+#include <linux/module.h>
+#include <linux/net.h>
+#include <linux/poll.h>
+#include <linux/skbuff.h>
+#include <linux/sockios.h>
+#include <linux/uaccess.h>
+#include <net/sock.h>
+#include <net/tcp_states.h>
+#include <asm/ioctls.h>
+
+#include "kapi_sock.h"
+
+/**
+ * struct superp_sock - a socket of the family
+ * @sk: must be first
+ * @state: the Rust half, from create to release
+ */
+struct superp_sock {
+	struct sock	sk;
+	void		*state;
+};
+
+/* Flags that sendmsg() accepts; what it does not know it refuses. */
+#define SUPERP_SEND_FLAGS \
+	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
+	 MSG_SPLICE_PAGES)
+
+static int superp_family __ro_after_init;
+
+static void *superp_state(const struct sock *sk)
+{
+	return container_of_const(sk, struct superp_sock, sk)->state;
+}
+
+static struct superp_sock_from *superp_from(struct sk_buff *skb)
+{
+	sock_skb_cb_check_size(sizeof(struct superp_sock_from));
+	return (struct superp_sock_from *)skb->cb;
+}
+
+static struct superp_completion *superp_completion(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct superp_completion) > sizeof(skb->cb));
+	return (struct superp_completion *)skb->cb;
+}
+
+/* The one check of an address that a user gives. */
+static int superp_check_name(const void *name, int len,
+			     struct sockaddr_superp *out)
+{
+	if (len < (int)sizeof(*out))
+		return -EINVAL;
+	memcpy(out, name, sizeof(*out));
+	if (out->ssp_family != superp_family)
+		return -EAFNOSUPPORT;
+	if (out->ssp_flags || out->ssp_qpn > SUPERP_QPN_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+static int superp_release(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+
+	if (!sk)
+		return 0;
+	/* After this no completion and no message finds the socket. */
+	superp_rust_sock_release(superp_state(sk));
+	lock_sock(sk);
+	sock_orphan(sk);
+	sock->sk = NULL;
+	release_sock(sk);
+	sock_put(sk);
+	return 0;
+}
+
+/* A grace period after the last reference (SOCK_RCU_FREE): nobody queues any more. */
+static void superp_destruct(struct sock *sk)
+{
+	skb_queue_purge(&sk->sk_receive_queue);
+	skb_queue_purge(&sk->sk_error_queue);
+}
+
+static int superp_bind(struct socket *sock, struct sockaddr_unsized *addr,
+		       int len)
+{
+	struct sockaddr_superp name;
+	int err;
+
+	err = superp_check_name(addr, len, &name);
+	if (err)
+		return err;
+	return superp_rust_sock_bind(superp_state(sock->sk), &name);
+}
+
+static int superp_connect(struct socket *sock, struct sockaddr_unsized *addr,
+			  int len, int flags)
+{
+	const void *state = superp_state(sock->sk);
+	struct sockaddr_superp name;
+	int err;
+
+	if (len < (int)offsetofend(struct sockaddr, sa_family))
+		return -EINVAL;
+	if (addr->sa_family == AF_UNSPEC) {
+		superp_rust_sock_disconnect(state);
+		return 0;
+	}
+	err = superp_check_name(addr, len, &name);
+	if (err)
+		return err;
+	return superp_rust_sock_connect(state, &name);
+}
+
+static int superp_getname(struct socket *sock, struct sockaddr *addr, int peer)
+{
+	struct sockaddr_superp *name = (struct sockaddr_superp *)addr;
+	int err;
+
+	memset(name, 0, sizeof(*name));
+	err = superp_rust_sock_getname(superp_state(sock->sk), peer, name);
+	if (err)
+		return err;
+	name->ssp_family = superp_family;
+	return sizeof(*name);
+}
+
+static __poll_t superp_poll(struct file *file, struct socket *sock,
+			    poll_table *wait)
+{
+	/* Says "writable" always: the family does not use sk_wmem_alloc. */
+	__poll_t mask = datagram_poll(file, sock, wait);
+
+	if (!superp_rust_sock_writable(superp_state(sock->sk)))
+		mask &= ~(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
+	return mask;
+}
+
+static int superp_ioctl(struct socket *sock, unsigned int cmd,
+			unsigned long arg)
+{
+	struct sock *sk = sock->sk;
+	struct sk_buff *skb;
+	int amount = 0;
+
+	switch (cmd) {
+	case SIOCINQ:
+		spin_lock_bh(&sk->sk_receive_queue.lock);
+		skb = skb_peek(&sk->sk_receive_queue);
+		if (skb)
+			amount = skb->len;
+		spin_unlock_bh(&sk->sk_receive_queue.lock);
+		return put_user(amount, (int __user *)arg);
+	case SIOCOUTQ:
+		amount = superp_rust_sock_queued(superp_state(sk));
+		return put_user(amount, (int __user *)arg);
+	default:
+		return superp_rust_sock_ioctl(superp_state(sk), cmd, arg);
+	}
+}
+
+#ifdef CONFIG_COMPAT
+static int superp_compat_ioctl(struct socket *sock, unsigned int cmd,
+			       unsigned long arg)
+{
+	return superp_ioctl(sock, cmd, (unsigned long)compat_ptr(arg));
+}
+#endif
+
+static int superp_shutdown(struct socket *sock, int how)
+{
+	struct sock *sk = sock->sk;
+
+	if (how < SHUT_RD || how > SHUT_RDWR)
+		return -EINVAL;
+	lock_sock(sk);
+	/* SHUT_RD, SHUT_WR, SHUT_RDWR to RCV_SHUTDOWN, SEND_SHUTDOWN, both. */
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | (how + 1));
+	sk->sk_state_change(sk);
+	release_sock(sk);
+	return 0;
+}
+
+static int superp_setsockopt(struct socket *sock, int level, int optname,
+			     sockptr_t optval, unsigned int optlen)
+{
+	return -ENOPROTOOPT;
+}
+
+static int superp_getsockopt(struct socket *sock, int level, int optname,
+			     char __user *optval, int __user *optlen)
+{
+	return -ENOPROTOOPT;
+}
+
+/* Control messages: at most one request, nothing that would be ignored. */
+static int superp_send_control(struct msghdr *msg,
+			       struct superp_sock_send *send)
+{
+	struct cmsghdr *cmsg;
+
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg) ||
+		    cmsg->cmsg_level != SOL_SUPERP ||
+		    cmsg->cmsg_type != SUPERP_CMSG_RMA ||
+		    cmsg->cmsg_len != CMSG_LEN(sizeof(send->rma)) ||
+		    send->has_rma)
+			return -EINVAL;
+		memcpy(&send->rma, CMSG_DATA(cmsg), sizeof(send->rma));
+		send->has_rma = true;
+	}
+	return 0;
+}
+
+static int superp_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct superp_sock_send send = {
+		.data = &msg->msg_iter,
+		.len = len,
+		.flags = msg->msg_flags,
+		.nonblock = msg->msg_flags & MSG_DONTWAIT,
+	};
+	int err;
+
+	if (msg->msg_flags & ~SUPERP_SEND_FLAGS)
+		return -EOPNOTSUPP;
+	if (msg->msg_name) {
+		err = superp_check_name(msg->msg_name, msg->msg_namelen,
+					&send.name);
+		if (err)
+			return err;
+		send.has_name = true;
+	}
+	if (msg->msg_controllen) {
+		err = superp_send_control(msg, &send);
+		if (err)
+			return err;
+	}
+	return superp_rust_sock_send(superp_state(sock->sk), &send);
+}
+
+static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
+{
+	struct sk_buff *skb;
+	int err;
+
+	skb = skb_dequeue(&sk->sk_error_queue);
+	if (!skb)
+		return -EAGAIN;
+	err = put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_COMPLETION,
+		       sizeof(struct superp_completion),
+		       superp_completion(skb));
+	/* Without room for it the completion stays where it is. */
+	if (!err && (msg->msg_flags & MSG_CTRUNC))
+		err = -EMSGSIZE;
+	if (err) {
+		skb_queue_head(&sk->sk_error_queue, skb);
+		return err;
+	}
+	msg->msg_flags |= MSG_ERRQUEUE;
+	consume_skb(skb);
+	return 0;
+}
+
+static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
+			  int flags)
+{
+	struct sock *sk = sock->sk;
+	struct sk_buff *skb;
+	size_t copied;
+	int err;
+
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	if (flags & MSG_ERRQUEUE)
+		return superp_recv_completion(sk, msg);
+
+	/* No message and no error: the receiving side is shut down. */
+	skb = skb_recv_datagram(sk, flags, &err);
+	if (!skb)
+		return err;
+
+	copied = skb->len;
+	if (copied > len) {
+		copied = len;
+		msg->msg_flags |= MSG_TRUNC;
+	}
+	err = skb_copy_datagram_msg(skb, 0, msg, copied);
+	if (err)
+		goto out;
+	if (msg->msg_name) {
+		struct sockaddr_superp *name = msg->msg_name;
+		const struct superp_sock_from *from = superp_from(skb);
+
+		memset(name, 0, sizeof(*name));
+		name->ssp_family = superp_family;
+		memcpy(name->ssp_addr, from->addr, sizeof(name->ssp_addr));
+		name->ssp_cid = from->cid;
+		msg->msg_namelen = sizeof(*name);
+	}
+	sock_recv_cmsgs(msg, sk, skb);
+	/* Tells an empty message from the end. */
+	msg->msg_flags |= MSG_EOR;
+	err = flags & MSG_TRUNC ? skb->len : copied;
+out:
+	skb_free_datagram(sk, skb);
+	return err;
+}
+
+static struct proto superp_proto = {
+	.name		= "SUPERP",
+	.owner		= THIS_MODULE,
+	.obj_size	= sizeof(struct superp_sock),
+};
+
+static struct proto_ops superp_ops __ro_after_init = {
+	.owner		= THIS_MODULE,
+	.release	= superp_release,
+	.bind		= superp_bind,
+	.connect	= superp_connect,
+	.socketpair	= sock_no_socketpair,
+	.accept		= sock_no_accept,
+	.getname	= superp_getname,
+	.poll		= superp_poll,
+	.ioctl		= superp_ioctl,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl	= superp_compat_ioctl,
+#endif
+	.gettstamp	= sock_gettstamp,
+	.listen		= sock_no_listen,
+	.shutdown	= superp_shutdown,
+	.setsockopt	= superp_setsockopt,
+	.getsockopt	= superp_getsockopt,
+	.sendmsg	= superp_sendmsg,
+	.recvmsg	= superp_recvmsg,
+	.mmap		= sock_no_mmap,
+};
+
+static int superp_create(struct net *net, struct socket *sock, int protocol,
+			 int kern)
+{
+	struct sock *sk;
+	void *state;
+
+	if (sock->type != SOCK_SEQPACKET)
+		return -ESOCKTNOSUPPORT;
+	if (protocol)
+		return -EPROTONOSUPPORT;
+
+	sk = sk_alloc(net, superp_family, GFP_KERNEL, &superp_proto, kern);
+	if (!sk)
+		return -ENOMEM;
+	sock_init_data(sock, sk);
+	sk->sk_destruct = superp_destruct;
+	sock_set_flag(sk, SOCK_RCU_FREE);
+
+	state = superp_rust_sock_create(sk, net);
+	if (IS_ERR(state)) {
+		sock_orphan(sk);
+		sock_put(sk);
+		return PTR_ERR(state);
+	}
+	container_of(sk, struct superp_sock, sk)->state = state;
+	sock->ops = &superp_ops;
+	return 0;
+}
+
+static struct net_proto_family superp_proto_family __ro_after_init = {
+	.owner	= THIS_MODULE,
+	.create	= superp_create,
+};
+
+/**
+ * superp_sock_max_family - largest address family there can be
+ *
+ * Context: any.
+ */
+int superp_sock_max_family(void)
+{
+	return AF_MAX - 1;
+}
+
+/**
+ * superp_sock_register - offer the address family to programs
+ * @family: its number
+ *
+ * Context: process, at load of the module.
+ * Return: 0, -ENOBUFS (not below AF_MAX), -EEXIST (in use), -ENOMEM.
+ */
+int superp_sock_register(int family)
+{
+	int err;
+
+	if (family <= AF_UNSPEC || family >= AF_MAX)
+		return -ENOBUFS;
+	superp_family = family;
+	superp_ops.family = family;
+	superp_proto_family.family = family;
+	err = proto_register(&superp_proto, 1);
+	if (err)
+		return err;
+	err = sock_register(&superp_proto_family);
+	if (err)
+		proto_unregister(&superp_proto);
+	return err;
+}
+
+/**
+ * superp_sock_unregister - undo superp_sock_register()
+ *
+ * No socket exists: each holds a reference to the module.
+ * Context: process, at unload of the module.
+ */
+void superp_sock_unregister(void)
+{
+	sock_unregister(superp_family);
+	/* Sockets are freed by RCU, into the slab that goes now. */
+	rcu_barrier();
+	proto_unregister(&superp_proto);
+}
+
+/**
+ * superp_sock_hold - take a reference
+ * @sk: the socket
+ *
+ * Context: any; the caller holds a reference.
+ */
+void superp_sock_hold(struct sock *sk)
+{
+	sock_hold(sk);
+}
+
+/**
+ * superp_sock_put - give a reference back
+ * @sk: the socket
+ *
+ * Context: any.
+ */
+void superp_sock_put(struct sock *sk)
+{
+	sock_put(sk);
+}
+
+/**
+ * superp_sock_sndbuf - the limit of SO_SNDBUF
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: bytes.
+ */
+int superp_sock_sndbuf(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_sndbuf);
+}
+
+/**
+ * superp_sock_full - would a message be refused for SO_RCVBUF?
+ * @sk: the socket
+ *
+ * A message is taken while the memory of those before it is below the limit,
+ * so that one larger than the limit can be received at all.
+ * Context: any.
+ */
+bool superp_sock_full(const struct sock *sk)
+{
+	return atomic_read(&sk->sk_rmem_alloc) >= READ_ONCE(sk->sk_rcvbuf);
+}
+
+/**
+ * superp_sock_received - memory of the messages that wait for the program
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: bytes.
+ */
+unsigned int superp_sock_received(const struct sock *sk)
+{
+	return sk_rmem_alloc_get(sk);
+}
+
+/**
+ * superp_sock_send_closed - was sending shut down?
+ * @sk: the socket
+ *
+ * Context: any.
+ */
+bool superp_sock_send_closed(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN;
+}
+
+/**
+ * superp_sock_recv_closed - was receiving shut down?
+ * @sk: the socket
+ *
+ * Context: any.
+ */
+bool superp_sock_recv_closed(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN;
+}
+
+/**
+ * superp_sock_error_queue_len - completions that wait for the program
+ * @sk: the socket
+ *
+ * Context: any.
+ */
+unsigned int superp_sock_error_queue_len(const struct sock *sk)
+{
+	return skb_queue_len_lockless(&sk->sk_error_queue);
+}
+
+/**
+ * superp_sock_take_error - the pending error, which is cleared
+ * @sk: the socket
+ *
+ * Context: process.
+ * Return: 0 or a negative errno.
+ */
+int superp_sock_take_error(struct sock *sk)
+{
+	return sock_error(sk);
+}
+
+/**
+ * superp_sock_pipe_error - the error of sending after shutdown
+ * @sk: the socket
+ * @flags: MSG_* flags of the call; SIGPIPE is sent without MSG_NOSIGNAL
+ *
+ * Context: process.
+ * Return: the pending error, or -EPIPE.
+ */
+int superp_sock_pipe_error(struct sock *sk, unsigned int flags)
+{
+	return sk_stream_error(sk, flags, -EPIPE);
+}
+
+/**
+ * superp_sock_set_error - set the pending error and wake everybody
+ * @sk: the socket
+ * @err: positive errno
+ *
+ * Context: any up to softirq.
+ */
+void superp_sock_set_error(struct sock *sk, int err)
+{
+	WRITE_ONCE(sk->sk_err, err);
+	sk_error_report(sk);
+}
+
+/**
+ * superp_sock_set_bound - the socket has a number now: it can receive
+ * @sk: the socket
+ *
+ * Of the states of struct sock the core knows two for this family: TCP_CLOSE
+ * (recv gives ENOTCONN, poll gives EPOLLHUP) and TCP_ESTABLISHED.
+ * Context: process.
+ */
+void superp_sock_set_bound(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_state, TCP_ESTABLISHED);
+}
+
+/**
+ * superp_sock_sndtimeo - how long a send may wait
+ * @sk: the socket
+ * @nonblock: not at all
+ *
+ * Context: any.
+ * Return: jiffies.
+ */
+long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
+{
+	return sock_sndtimeo(sk, nonblock);
+}
+
+/**
+ * superp_sock_wait_space - sleep until a send can go on or has failed
+ * @sk: the socket
+ * @timeo: jiffies left, updated
+ *
+ * Context: process, may sleep.
+ * Return: 0 when there is room, an error is pending or sending was shut down;
+ *	-EAGAIN after the time; -ERESTARTSYS or -EINTR by a signal.
+ */
+int superp_sock_wait_space(struct sock *sk, long *timeo)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	const void *state = superp_state(sk);
+	int err = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while (!superp_rust_sock_writable(state) && !READ_ONCE(sk->sk_err) &&
+	       !superp_sock_send_closed(sk)) {
+		if (!*timeo) {
+			err = -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			err = sock_intr_errno(*timeo);
+			break;
+		}
+		*timeo = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeo);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return err;
+}
+
+/**
+ * superp_sock_write_space - there is room for sending again: wake senders
+ * @sk: the socket
+ *
+ * Context: any up to softirq.
+ */
+void superp_sock_write_space(struct sock *sk)
+{
+	sk->sk_write_space(sk);
+}
+
+/**
+ * superp_sock_deliver - queue a message for the program
+ * @sk: the socket
+ * @skb: the message, consumed
+ * @from: where it came from
+ *
+ * A message that the socket's filter or the security module rejects is
+ * dropped and, as in AF_UNIX, the sender is not told.
+ * Context: any up to softirq, RCU read lock held.
+ * Return: 0, -ENOBUFS (SO_RCVBUF is full, or the memory is a reserve that a
+ *	socket may not keep), -ESHUTDOWN.
+ */
+int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
+			const struct superp_sock_from *from)
+{
+	enum skb_drop_reason reason;
+	int err = 0;
+
+	if (superp_sock_recv_closed(sk)) {
+		err = -ESHUTDOWN;
+		goto drop;
+	}
+	if (superp_sock_full(sk)) {
+		err = -ENOBUFS;
+		goto drop;
+	}
+	reason = sk_filter_reason(sk, skb);
+	if (reason) {
+		if (reason == SKB_DROP_REASON_PFMEMALLOC)
+			err = -ENOBUFS;
+		goto drop;
+	}
+
+	*superp_from(skb) = *from;
+	skb->dev = NULL;
+	skb_dst_drop(skb);
+	skb_set_owner_r(skb, sk);
+	sock_skb_set_dropcount(sk, skb);
+	skb_queue_tail(&sk->sk_receive_queue, skb);
+	sk->sk_data_ready(sk);
+	return 0;
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+/**
+ * superp_sock_complete - queue a completion for the program
+ * @sk: the socket
+ * @skb: an empty buffer, consumed
+ * @completion: what it tells
+ *
+ * Not charged to SO_RCVBUF: it must not be lost. Rust bounds the number.
+ * Context: any up to softirq, RCU read lock held.
+ */
+void superp_sock_complete(struct sock *sk, struct sk_buff *skb,
+			  const struct superp_completion *completion)
+{
+	*superp_completion(skb) = *completion;
+	skb_queue_tail(&sk->sk_error_queue, skb);
+	sk_error_report(sk);
+}

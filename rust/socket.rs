@@ -1,0 +1,772 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sockets: what a program's calls mean to the engine, and what the engine's answers mean to the
+//! program.
+//!
+//! A socket has two halves in Rust. [`Socket`] belongs to `struct socket` and lives from create to
+//! release; system calls use it. [`Endpoint`] belongs to the queue pair and lives as long as
+//! packets or works know that; it finds `struct sock` under RCU and, after release, finds none. So
+//! nothing that is under way holds the socket, its namespace or the module.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Full, Relaxed},
+        rcu, Arc, Mutex,
+    },
+    transmute::{AsBytes, FromBytes},
+    uaccess::{UserPtr, UserSlice},
+};
+
+use crate::{
+    conn::Conn,
+    kapi::{
+        errno::{
+            eaddrnotavail, ebadmsg, econnrefused, econnreset, edestaddrreq, ehostunreach, enobufs, enotconn,
+            eopnotsupp,
+        },
+        lock::{new_spinlock_bh, SpinLockBh},
+        net::{node_of, Net},
+        pages::Pages,
+        skb::SkBuff,
+        sock::{
+            ioctl, CompletionRecord, From, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Reserve,
+            Rma, SendRequest, Sock,
+        },
+        uapi,
+    },
+    node::Node,
+    proto::code::Code,
+    qp::Qp,
+    region::{self, Region},
+    work::{Local, Work, WorkOp},
+    MAX_MESSAGE,
+};
+
+/// The address that stands for none.
+const UNSPECIFIED: [u8; 16] = [0; 16];
+
+/// Memory charged to SO_SNDBUF for a message beside its pages, bytes.
+const MESSAGE_OVERHEAD: usize = 512;
+
+/// What a socket is called.
+#[derive(Copy, Clone)]
+struct Names {
+    /// [`UNSPECIFIED`]: any.
+    local: [u8; 16],
+    peer: Option<Peer>,
+}
+
+#[derive(Copy, Clone)]
+struct Peer {
+    addr: [u8; 16],
+    /// 0: none, for remote memory access only.
+    qpn: u32,
+    cid: u32,
+}
+
+/// Where a message comes from: the addresses of the connection and its local id.
+pub(crate) struct MsgMeta {
+    pub(crate) local: [u8; 16],
+    pub(crate) remote: [u8; 16],
+    pub(crate) cid: u32,
+}
+
+/// Why a socket does not take a message.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// SO_RCVBUF is full; later there may be room.
+    NoBuffer,
+    /// It takes no messages, or none of this peer.
+    NoQp,
+}
+
+/// What there is to tell of a queue pair.
+pub(crate) struct EndpointInfo {
+    pub(crate) cid: Option<u32>,
+    pub(crate) remote: [u8; 16],
+    pub(crate) remote_qpn: u32,
+    pub(crate) connected: bool,
+    /// Process that made the socket.
+    pub(crate) pid: u32,
+    pub(crate) tx_messages: u64,
+    pub(crate) rx_messages: u64,
+    /// Memory of the messages that wait for the program, bytes.
+    pub(crate) rx_queued: u64,
+    /// Messages and requests that have not completed.
+    pub(crate) pending: u32,
+}
+
+/// The engine's side of a socket; part of its queue pair.
+#[pin_data]
+pub(crate) struct Endpoint {
+    sock: RcuSock,
+    pid: u32,
+    /// Charged to SO_SNDBUF, bytes.
+    queued: Atomic<isize>,
+    /// Remote memory requests that have not completed.
+    requests: Atomic<u32>,
+    /// Messages that have not completed.
+    messages: Atomic<u32>,
+    tx_messages: Atomic<u64>,
+    rx_messages: Atomic<u64>,
+    #[pin]
+    names: SpinLockBh<Names>,
+}
+
+impl Endpoint {
+    fn new(sk: ARef<Sock>) -> impl PinInit<Endpoint, Error> {
+        try_pin_init!(Endpoint {
+            sock: RcuSock::new(sk),
+            pid: kernel::current!().group_leader().pid() as u32,
+            queued: Atomic::new(0),
+            requests: Atomic::new(0),
+            messages: Atomic::new(0),
+            tx_messages: Atomic::new(0),
+            rx_messages: Atomic::new(0),
+            names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
+        })
+    }
+
+    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
+    /// carried for nothing. Any context up to softirq.
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+        self.accepts(from)?;
+        self.sock
+            .with(|sk, _| match (sk.recv_closed(), sk.full()) {
+                (true, _) => Err(Refused::NoQp),
+                (false, true) => Err(Refused::NoBuffer),
+                (false, false) => Ok(()),
+            })
+            .unwrap_or(Err(Refused::NoQp))
+    }
+
+    /// Hands a whole message to the program; a refused one is dropped. Any context up to softirq,
+    /// a connection's lock may be held.
+    pub(crate) fn deliver(&self, from: &MsgMeta, message: SkBuff) -> Result<(), Refused> {
+        self.accepts(from)?;
+        let source = From { addr: from.remote, cid: from.cid };
+        match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
+            Some(Ok(())) => {
+                self.rx_messages.add(1, Relaxed);
+                Ok(())
+            }
+            Some(Err(e)) if e == enobufs() => Err(Refused::NoBuffer),
+            Some(Err(_)) | None => Err(Refused::NoQp),
+        }
+    }
+
+    /// A bound address is the one to be sent to; a connected socket hears only its peer, over
+    /// whatever connection.
+    fn accepts(&self, from: &MsgMeta) -> Result<(), Refused> {
+        let names = *self.names.lock();
+        let local = names.local == UNSPECIFIED || names.local == from.local;
+        let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
+        if local && peer {
+            Ok(())
+        } else {
+            Err(Refused::NoQp)
+        }
+    }
+
+    /// Connection `cid` has broken or was reset or removed: a socket connected over it learns it
+    /// even if it only receives. Any context up to softirq.
+    pub(crate) fn broken(&self, cid: u32, cause: Code) {
+        let peer = self.names.lock().peer;
+        if peer.is_some_and(|peer| peer.cid == cid) {
+            self.sock.with(|sk, _| sk.set_error(error_of(cause)));
+        }
+    }
+
+    /// What there is to tell. Any context.
+    pub(crate) fn info(&self) -> EndpointInfo {
+        let peer = self.names.lock().peer;
+        EndpointInfo {
+            cid: peer.map(|peer| peer.cid),
+            remote: peer.map_or(UNSPECIFIED, |peer| peer.addr),
+            remote_qpn: peer.map_or(0, |peer| peer.qpn),
+            connected: peer.is_some(),
+            pid: self.pid,
+            tx_messages: self.tx_messages.load(Relaxed),
+            rx_messages: self.rx_messages.load(Relaxed),
+            rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
+            pending: self.requests.load(Relaxed).wrapping_add(self.messages.load(Relaxed)),
+        }
+    }
+
+    /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
+    /// memory of those before is below the limit, so that one larger than the limit can be sent.
+    fn charge(&self, sk: &Sock, bytes: isize) -> bool {
+        let mut queued = self.queued.load(Relaxed);
+        loop {
+            if queued >= sk.sndbuf() {
+                return false;
+            }
+            match self.queued.cmpxchg(queued, queued.saturating_add(bytes), Relaxed) {
+                Ok(_) => return true,
+                Err(now) => queued = now,
+            }
+        }
+    }
+
+    /// Gives a charge back; wakes senders when that makes room.
+    fn uncharge(&self, bytes: isize) {
+        let before = self.queued.fetch_sub(bytes, Full);
+        self.sock.with(|sk, _| {
+            let limit = sk.sndbuf();
+            if before >= limit && before.saturating_sub(bytes) < limit {
+                sk.write_space();
+            }
+        });
+    }
+
+    /// Whether there is room for one more completion.
+    fn may_report(&self, sk: &Sock) -> bool {
+        self.requests.load(Relaxed).saturating_add(sk.completions()) < uapi::SUPERP_MAX_REQUESTS
+    }
+
+    fn report(&self, sk: &Sock, rcu: &rcu::Guard, buffer: SkBuff, what: Done, code: Option<Code>) {
+        let record = CompletionRecord {
+            token: what.token,
+            length: what.len,
+            op: what.op,
+            major: code.map_or(0, |code| code.major),
+            minor: code.map_or(0, |code| code.minor),
+            rsvd: 0,
+            // Error numbers are small and negative.
+            error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
+        };
+        sk.complete(rcu, buffer, &record);
+    }
+}
+
+/// The error number of a code; `uapi/linux/superp.h` has the table.
+fn error_of(code: Code) -> Error {
+    if code == Code::ABORTED_TIMEOUT {
+        return ETIMEDOUT;
+    }
+    match u32::from(code.major) {
+        uapi::SUPERP_ERR_MALFORMED => ebadmsg(),
+        uapi::SUPERP_ERR_OPCODE => eopnotsupp(),
+        uapi::SUPERP_ERR_ACCESS => EACCES,
+        uapi::SUPERP_ERR_NO_BUFFER => enobufs(),
+        uapi::SUPERP_ERR_NO_QP => econnrefused(),
+        uapi::SUPERP_ERR_RESOURCES => ENOMEM,
+        uapi::SUPERP_ERR_ABORTED => econnreset(),
+        _ => EIO,
+    }
+}
+
+/// What completes, in the words of `struct superp_completion`.
+#[derive(Copy, Clone)]
+struct Done {
+    token: u64,
+    len: u32,
+    op: u16,
+}
+
+enum Kind {
+    /// A message, and its charge to SO_SNDBUF.
+    Message(isize),
+    /// A remote memory request, and the buffer that its completion will need.
+    Request(Reserve),
+}
+
+const UNARMED: u32 = 0;
+const ARMED: u32 = 1;
+const DONE: u32 = 2;
+
+/// The obligation to complete a work exactly once. Dropped while it is armed, it completes as
+/// aborted; dropped unarmed, it leaves no trace, for the poster has been given an error.
+pub(crate) struct Ticket {
+    qp: Arc<Qp>,
+    state: Atomic<u32>,
+    what: Done,
+    kind: Kind,
+}
+
+impl Ticket {
+    /// Takes over a charge of `bytes`.
+    fn message(qp: Arc<Qp>, len: u32, bytes: isize) -> Ticket {
+        qp.endpoint.messages.add(1, Relaxed);
+        Ticket {
+            qp,
+            state: Atomic::new(UNARMED),
+            what: Done { token: 0, len, op: 0 },
+            kind: Kind::Message(bytes),
+        }
+    }
+
+    fn request(qp: Arc<Qp>, sk: &Sock, what: Done) -> Result<Ticket> {
+        let reserve = Reserve::new()?;
+        if !qp.endpoint.may_report(sk) {
+            return Err(enobufs());
+        }
+        qp.endpoint.requests.add(1, Relaxed);
+        Ok(Ticket {
+            qp,
+            state: Atomic::new(UNARMED),
+            what,
+            kind: Kind::Request(reserve),
+        })
+    }
+
+    /// The work is accepted: from now on it completes. Any context.
+    pub(crate) fn arm(&self) {
+        self.state.store(ARMED, Relaxed);
+    }
+
+    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
+    /// lock may be held.
+    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
+        if self.state.xchg(DONE, Full) == ARMED {
+            self.finish(Some(outcome));
+        }
+    }
+
+    /// Whether the socket is still open. Any context.
+    pub(crate) fn alive(&self) -> bool {
+        self.qp.endpoint.sock.alive()
+    }
+
+    /// The queue pair that posted the work.
+    pub(crate) fn qp(&self) -> &Arc<Qp> {
+        &self.qp
+    }
+
+    /// Gives back what the work took; with an outcome, tells the program.
+    fn finish(&self, outcome: Option<Result<(), Code>>) {
+        let endpoint = &self.qp.endpoint;
+        match &self.kind {
+            Kind::Message(bytes) => {
+                match outcome {
+                    Some(Ok(())) => endpoint.tx_messages.add(1, Relaxed),
+                    Some(Err(code)) => self.message_failed(code),
+                    None => {}
+                }
+                endpoint.messages.fetch_sub(1, Relaxed);
+                endpoint.uncharge(*bytes);
+            }
+            Kind::Request(reserve) => {
+                if let (Some(outcome), Some(buffer)) = (outcome, reserve.take()) {
+                    endpoint.sock.with(|sk, rcu| {
+                        endpoint.report(sk, rcu, buffer, self.what, outcome.err());
+                    });
+                }
+                endpoint.requests.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// The program was told that the message is sent, and now it is not: the pending error says
+    /// so, and while there is room, a completion says which.
+    fn message_failed(&self, code: Code) {
+        let endpoint = &self.qp.endpoint;
+        endpoint.sock.with(|sk, rcu| {
+            if endpoint.may_report(sk) {
+                if let Some(buffer) = SkBuff::alloc(0, 0) {
+                    endpoint.report(sk, rcu, buffer, self.what, Some(code));
+                }
+            }
+            sk.set_error(error_of(code));
+        });
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        match self.state.xchg(DONE, Full) {
+            ARMED => self.finish(Some(Err(Code::ABORTED))),
+            UNARMED => self.finish(None),
+            _ => {}
+        }
+    }
+}
+
+/// A socket, from create to release.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Socket {
+    sk: ARef<Sock>,
+    node: Arc<Node>,
+    qp: Arc<Qp>,
+    /// Serialises bind and connect.
+    #[pin]
+    naming: Mutex<()>,
+    /// The socket's regions by key.
+    #[pin]
+    regions: Mutex<RBTree<u32, Arc<Region>>>,
+}
+
+impl Socket {
+    /// The Rust half of the new socket `sk` in `net`. Process context.
+    pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Socket, Error> {
+        try_pin_init!(Socket {
+            node: node_of(net).ok_or(ENODEV)?,
+            qp: Qp::new(Endpoint::new(sk.clone()))?,
+            sk,
+            naming <- new_mutex!((), "superp_naming"),
+            regions <- new_mutex!(RBTree::new(), "superp_regions"),
+        })
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.qp.endpoint
+    }
+
+    /// bind(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: bound already, or `ssp_cid` names a connection. `EADDRNOTAVAIL`: no address of
+    /// this node. `EADDRINUSE`: another socket has the number, or no free one was found. `ENOMEM`.
+    pub(crate) fn bind(&self, name: &Name) -> Result {
+        let _naming = self.naming.lock();
+        if self.qp.qpn() != 0 || name.ssp_cid != uapi::SUPERP_CID_ANY {
+            return Err(EINVAL);
+        }
+        let any = name.ssp_addr == UNSPECIFIED;
+        if !any && !self.node.has_addr(&name.ssp_addr) {
+            return Err(eaddrnotavail());
+        }
+        // Before the number: nothing may arrive for another address.
+        self.endpoint().names.lock().local = name.ssp_addr;
+        let bound = self.bind_locked(name.ssp_qpn);
+        if bound.is_err() {
+            self.endpoint().names.lock().local = UNSPECIFIED;
+        }
+        bound
+    }
+
+    /// With `naming` held.
+    fn bind_locked(&self, qpn: u32) -> Result {
+        let qpn = self.node.qp_bind(&self.qp, qpn)?;
+        self.sk.set_bound();
+        for region in self.regions.lock().values() {
+            region.set_qpn(qpn);
+        }
+        Ok(())
+    }
+
+    /// Whoever sends or connects has a number.
+    fn autobind(&self) -> Result {
+        if self.qp.qpn() != 0 {
+            return Ok(());
+        }
+        let _naming = self.naming.lock();
+        if self.qp.qpn() != 0 {
+            return Ok(());
+        }
+        self.bind_locked(0)
+    }
+
+    /// connect(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EHOSTUNREACH`: no established connection fits. As [`Socket::bind`].
+    pub(crate) fn connect(&self, name: &Name) -> Result {
+        let names = *self.endpoint().names.lock();
+        let conn = self.route(&names, name)?;
+        self.autobind()?;
+        let _naming = self.naming.lock();
+        self.endpoint().names.lock().peer = Some(Peer {
+            addr: name.ssp_addr,
+            qpn: name.ssp_qpn,
+            cid: conn.cid(),
+        });
+        Ok(())
+    }
+
+    /// connect() to nothing: the socket keeps its number and hears every peer again.
+    pub(crate) fn disconnect(&self) {
+        let _naming = self.naming.lock();
+        self.endpoint().names.lock().peer = None;
+    }
+
+    /// getsockname() and getpeername(); fills in everything but the family.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`: there is no peer.
+    pub(crate) fn name(&self, peer: bool, name: &mut Name) -> Result {
+        let names = *self.endpoint().names.lock();
+        let connected = names.peer.ok_or_else(enotconn);
+        name.ssp_cid = uapi::SUPERP_CID_ANY;
+        if let Ok(peer) = &connected {
+            name.ssp_cid = peer.cid;
+        }
+        if peer {
+            let peer = connected?;
+            name.ssp_addr = peer.addr;
+            name.ssp_qpn = peer.qpn;
+        } else {
+            name.ssp_addr = names.local;
+            name.ssp_qpn = self.qp.qpn();
+        }
+        Ok(())
+    }
+
+    /// The connection to `to` that a socket of these names uses.
+    fn route(&self, names: &Names, to: &Name) -> Result<Arc<Conn>> {
+        let local = (names.local != UNSPECIFIED).then_some(&names.local);
+        self.node
+            .conn_for(local, &to.ssp_addr, to.ssp_cid)
+            .ok_or_else(ehostunreach)
+    }
+
+    /// The connection of a connected socket. It may have been removed since, and another one made
+    /// under its id.
+    fn connection(&self, peer: &Peer) -> Result<Arc<Conn>> {
+        self.node
+            .conn(peer.cid)
+            .filter(|conn| conn.remote() == peer.addr)
+            .ok_or_else(ehostunreach)
+    }
+
+    /// Where a request goes: the connection, and the queue pair or 0.
+    fn destination(&self, request: &SendRequest<'_>) -> Result<(Arc<Conn>, u32)> {
+        let names = *self.endpoint().names.lock();
+        match (request.name(), names.peer) {
+            (Some(name), _) => Ok((self.route(&names, name)?, name.ssp_qpn)),
+            (None, Some(peer)) => Ok((self.connection(&peer)?, peer.qpn)),
+            (None, None) => Err(enotconn()),
+        }
+    }
+
+    /// sendmsg(): the bytes sent. Process context.
+    pub(crate) fn send(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+        if self.sk.send_closed() {
+            return Err(self.sk.pipe_error(request.flags()));
+        }
+        match request.rma() {
+            Some(rma) => self.request(request, rma).map(|()| 0),
+            None => self.message(request),
+        }
+    }
+
+    fn message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+        let bytes = request.len();
+        let len = u32::try_from(bytes)
+            .ok()
+            .filter(|len| *len <= MAX_MESSAGE)
+            .ok_or(EMSGSIZE)?;
+        let (conn, qpn) = self.destination(request)?;
+        if qpn == 0 {
+            return Err(edestaddrreq());
+        }
+        if len < conn.min_message() || len > conn.max_message() {
+            return Err(EMSGSIZE);
+        }
+        self.autobind()?;
+        let charge = self.admit(request, bytes)?;
+        let ticket = Ticket::message(self.qp.clone(), len, charge);
+        let local = if len == 0 {
+            Local::None
+        } else {
+            let pages = Pages::alloc(len.into())?;
+            pages.copy_from_iter(0, bytes, request.data())?;
+            Local::Buffer(pages)
+        };
+        conn.post(Work::new(ticket, qpn, WorkOp::Send, len, local)?)?;
+        Ok(bytes)
+    }
+
+    /// Waits until SO_SNDBUF admits a message of `len` bytes, and charges it.
+    fn admit(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
+        let memory = len.next_multiple_of(kernel::page::PAGE_SIZE) + MESSAGE_OVERHEAD;
+        // CAST: at most MAX_MESSAGE and an overhead.
+        let memory = memory as isize;
+        let mut timeout = self.sk.send_timeout(request.nonblock());
+        loop {
+            self.sk.take_error()?;
+            if self.sk.send_closed() {
+                return Err(self.sk.pipe_error(request.flags()));
+            }
+            if self.endpoint().charge(&self.sk, memory) {
+                return Ok(memory);
+            }
+            self.sk.wait_space(&mut timeout)?;
+        }
+    }
+
+    /// One remote read or write. Each refusal has its own error; Documentation/uapi.md lists them.
+    fn request(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
+        if rma.rsvd != 0 || rma.rsvd2 != 0 || request.len() != 0 {
+            return Err(EINVAL);
+        }
+        let remote = rma.remote_addr;
+        let op = match u32::from(rma.op) {
+            uapi::SUPERP_RMA_WRITE => WorkOp::Write { remote },
+            uapi::SUPERP_RMA_READ => WorkOp::Read { remote },
+            _ => return Err(eopnotsupp()),
+        };
+        if rma.length > uapi::SUPERP_MAX_RMA {
+            return Err(EMSGSIZE);
+        }
+        let local = match rma.length {
+            0 => Local::None,
+            _ => self.local(rma, op)?,
+        };
+        let (conn, qpn) = self.destination(request)?;
+        let write = matches!(op, WorkOp::Write { .. });
+        if write && rma.length != 0 && rma.length < conn.min_message() {
+            return Err(EMSGSIZE);
+        }
+        let what = Done { token: rma.token, len: rma.length, op: rma.op };
+        let ticket = Ticket::request(self.qp.clone(), &self.sk, what)?;
+        conn.post(Work::new(ticket, qpn, op, rma.length, local)?)
+    }
+
+    /// The local memory of a request that is not empty.
+    fn local(&self, rma: &Rma, op: WorkOp) -> Result<Local> {
+        let region = self.region(rma.key)?;
+        let offset = region
+            .local_offset(rma.local_addr, rma.length.into())
+            .ok_or(ERANGE)?;
+        if matches!(op, WorkOp::Read { .. }) && !region.grants(region::LOCAL_WRITE) {
+            return Err(EACCES);
+        }
+        Ok(Local::Region(region, offset))
+    }
+
+    /// The socket's region `key`.
+    fn region(&self, key: u32) -> Result<Arc<Region>> {
+        self.regions.lock().get(&key).cloned().ok_or(ENOENT)
+    }
+
+    /// Whether a message would be admitted now. Any context.
+    pub(crate) fn writable(&self) -> bool {
+        self.endpoint().queued.load(Relaxed) < self.sk.sndbuf()
+    }
+
+    /// Memory of the messages that have not completed, bytes. Any context.
+    pub(crate) fn queued(&self) -> i32 {
+        i32::try_from(self.endpoint().queued.load(Relaxed)).unwrap_or(i32::MAX)
+    }
+
+    /// ioctl(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOIOCTLCMD`: not one of this family; `EFAULT`; others are documented with the commands.
+    pub(crate) fn ioctl(&self, cmd: u32, arg: usize) -> Result {
+        match cmd {
+            ioctl::MR_REG => self.mr_reg(arg),
+            ioctl::MR_QUERY => self.mr_query(arg),
+            ioctl::MR_DEREG => self.mr_dereg(&read_argument(arg)?),
+            ioctl::QP_INFO => write_argument(arg, &self.qp_info()),
+            _ => Err(ENOIOCTLCMD),
+        }
+    }
+
+    fn mr_reg(&self, arg: usize) -> Result {
+        let mut reg: MrReg = read_argument(arg)?;
+        if reg.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let region = Region::register(
+            &self.node,
+            reg.addr,
+            reg.length,
+            reg.access,
+            reg.partition,
+            self.endpoint().pid,
+        )?;
+        reg.key = region.key();
+        reg.rma_addr = region.info().rma_addr;
+        self.adopt(&region)
+            .and_then(|()| write_argument(arg, &reg))
+            .inspect_err(|_| {
+                // Nobody has learnt of it.
+                drop(self.regions.lock().remove(&reg.key));
+                region.release(&self.node);
+            })
+    }
+
+    /// Makes `region` one of the socket's.
+    fn adopt(&self, region: &Arc<Region>) -> Result {
+        let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL)?;
+        drop(self.regions.lock().insert(node));
+        // After it is in the tree: bind() gives the number to those that it finds there.
+        region.set_qpn(self.qp.qpn());
+        Ok(())
+    }
+
+    fn mr_query(&self, arg: usize) -> Result {
+        let query: MrInfo = read_argument(arg)?;
+        if query.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let info = self.region(query.key)?.info();
+        let answer = MrInfo {
+            key: info.key,
+            access: info.access,
+            partition: info.partition,
+            rsvd: 0,
+            addr: info.addr,
+            length: info.len,
+            rma_addr: info.rma_addr,
+            remote_reads: info.remote_reads,
+            remote_writes: info.remote_writes,
+        };
+        write_argument(arg, &answer)
+    }
+
+    fn mr_dereg(&self, dereg: &MrDereg) -> Result {
+        if dereg.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let region = self.regions.lock().remove(&dereg.key).ok_or(ENOENT)?;
+        region.release(&self.node);
+        Ok(())
+    }
+
+    fn qp_info(&self) -> QpInfo {
+        let names = *self.endpoint().names.lock();
+        let mut info = QpInfo {
+            qpn: self.qp.qpn(),
+            cid: uapi::SUPERP_CID_ANY,
+            flags: 0,
+            max_message: 0,
+            min_message: 0,
+            rsvd: 0,
+        };
+        if let Some(peer) = names.peer {
+            info.cid = peer.cid;
+            if let Ok(conn) = self.connection(&peer) {
+                info.max_message = conn.max_message();
+                info.min_message = conn.min_message();
+                if conn.ext() {
+                    info.flags |= uapi::SUPERP_QP_F_EXT;
+                }
+                if conn.ordered() {
+                    info.flags |= uapi::SUPERP_QP_F_ORDERED;
+                }
+            }
+        }
+        info
+    }
+}
+
+/// release(): nothing finds the socket any more when this returns; what it has posted goes on.
+#[pinned_drop]
+impl PinnedDrop for Socket {
+    fn drop(self: Pin<&mut Self>) {
+        self.endpoint().sock.clear();
+        self.node.qp_unbind(&self.qp);
+        for region in self.regions.lock().values() {
+            region.release(&self.node);
+        }
+    }
+}
+
+fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
+    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>()).reader().read()
+}
+
+fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
+    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>()).writer().write(value)
+}
