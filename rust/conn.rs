@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: the protocol core with its lock, timer, path, and the works of local queue pairs.
+//!
+//! Everything of a connection happens under one bottom-half lock, in the context of who caused it:
+//! the poster of a work, the softirq that received a packet, the timer. After each of these the
+//! core is drained by [`Conn::run`]: events, new transactions, packets.
+
+mod flow;
+mod rx;
+mod tx;
+
+use kernel::{
+    list::ListArc,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use crate::{
+    kapi::{
+        errno::{ealready, econnreset, enotconn},
+        lock::{new_spinlock_bh, GuardBh, SpinLockBh},
+        path::{Encap, Path},
+        timer::{self, Timer, TimerCallback},
+    },
+    netlink::{self, Event},
+    node::{Node, Refusal},
+    proto::{self, Code, Config, Connection, NewError, Stats},
+    work::Work,
+};
+
+/// Storage of the core in kernel memory.
+pub(crate) struct Kernel;
+
+impl proto::Slabs for Kernel {
+    type Slab<T> = KVVec<T>;
+
+    fn slab<T: Clone + Default>(n: usize) -> Option<KVVec<T>> {
+        KVVec::from_elem(T::default(), n, GFP_KERNEL).ok()
+    }
+}
+
+/// What a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
+pub(crate) struct ConnParams {
+    /// `None`: the smallest free one.
+    pub(crate) local_cid: Option<u16>,
+    pub(crate) encap: Encap,
+    /// 0: by route (UDP), or the only port that serves SUNH.
+    pub(crate) ifindex: u32,
+    /// `None`: what the stack would use towards `remote`.
+    pub(crate) local: Option<[u8; 16]>,
+    pub(crate) remote: [u8; 16],
+    /// Static Ethernet address of the peer; `None`: by ARP or neighbour discovery.
+    pub(crate) mac: Option<[u8; 6]>,
+    /// 0: any.
+    pub(crate) partition: u32,
+    pub(crate) tclass: u8,
+    /// `None`: the node's `nh_hop_limit`.
+    pub(crate) hop_limit: Option<u8>,
+    /// `None`: chosen from the connection's ids.
+    pub(crate) flow_label: Option<u32>,
+    /// Bytes from the PDL header to the end of a packet; `None`: what the path carries.
+    pub(crate) mtu: Option<u32>,
+    pub(crate) config: Config,
+}
+
+/// [`ConnParams`] with everything decided.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) cid: u16,
+    pub(crate) encap: Encap,
+    pub(crate) ifindex: u32,
+    pub(crate) local: [u8; 16],
+    pub(crate) remote: [u8; 16],
+    pub(crate) local_sunh: u16,
+    pub(crate) remote_sunh: u16,
+    pub(crate) mac: Option<[u8; 6]>,
+    pub(crate) partition: u32,
+    pub(crate) tclass: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) flow_label: u32,
+    pub(crate) config: Config,
+}
+
+/// State of a connection.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum ConnState {
+    /// Configured: packets are accepted, local requests are not yet.
+    Created = 0,
+    /// Started.
+    Established = 1,
+    /// Removed or being removed.
+    Stopped = 3,
+    /// Given up [proto 3.14]; only a reset or removal helps.
+    Broken = 4,
+}
+
+/// What there is to tell of a connection.
+pub(crate) struct ConnInfo {
+    pub(crate) state: ConnState,
+    /// Why it broke, or "".
+    pub(crate) cause: &'static str,
+    pub(crate) identity: Identity,
+}
+
+/// Counters of the module's own, beside [`Stats`].
+#[derive(Copy, Clone, Default)]
+pub(crate) struct ConnStats {
+    pub(crate) proto: Stats,
+    pub(crate) tx_messages: u64,
+    pub(crate) rx_messages: u64,
+    pub(crate) tx_writes: u64,
+    pub(crate) tx_reads: u64,
+    pub(crate) rx_write_bytes: u64,
+    pub(crate) rx_read_bytes: u64,
+    pub(crate) access_violations: u64,
+    /// Messages refused because the socket's buffer was full; the sender repeats them.
+    pub(crate) rx_no_buffer: u64,
+    /// Own messages that the peer refused so, and that were repeated.
+    pub(crate) tx_no_buffer: u64,
+    pub(crate) tx_path_errors: u64,
+    pub(crate) tx_no_memory: u64,
+}
+
+/// What the lock protects.
+struct Inner {
+    state: ConnState,
+    cause: &'static str,
+    /// The break has not yet been told to the queue pairs.
+    untold: Option<Code>,
+    proto: Connection<Kernel>,
+    flows: flow::Flows,
+    rx: rx::Receiver,
+    path: Option<Path>,
+    /// Counters; `proto` is unused here.
+    stats: ConnStats,
+    /// When the timer fires, ns; `u64::MAX`: not armed.
+    armed: u64,
+    /// End of the next pause of a flow, ns; `u64::MAX`: none.
+    resume: u64,
+}
+
+/// One connection of a node.
+#[pin_data]
+pub(crate) struct Conn {
+    node: Arc<Node>,
+    identity: Identity,
+    established: Atomic<bool>,
+    #[pin]
+    inner: SpinLockBh<Inner>,
+    #[pin]
+    timer: Timer<Conn>,
+}
+
+/// Everything that a fresh life of a connection needs, allocated outside the lock.
+fn fresh(config: &Config) -> Result<(Connection<Kernel>, flow::Flows, rx::Receiver), Refusal> {
+    let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's windows");
+    let proto = Connection::new(config, timer::now()).map_err(|e| match e {
+        NewError::Config(_) => {
+            Refusal::new(EINVAL, c"a connection parameter is out of range")
+        }
+        NewError::NoMemory => {
+            Refusal::new(ENOMEM, c"no memory for the connection's windows")
+        }
+    })?;
+    let flows = flow::Flows::new(proto.xid_slots());
+    let rx = rx::Receiver::new(proto.psn_slots(), proto.xid_slots()).map_err(no_memory)?;
+    Ok((proto, flows, rx))
+}
+
+impl Conn {
+    /// A connection in state `Created`, not yet in any table. Process context.
+    pub(crate) fn new(
+        node: Arc<Node>,
+        identity: Identity,
+        path: Path,
+    ) -> Result<Arc<Conn>, Refusal> {
+        let (proto, flows, rx) = fresh(&identity.config)?;
+        Arc::pin_init(
+            try_pin_init!(Conn {
+                node,
+                identity,
+                established: Atomic::new(false),
+                inner <- new_spinlock_bh!(Inner {
+                    state: ConnState::Created,
+                    cause: "",
+                    untold: None,
+                    proto,
+                    flows,
+                    rx,
+                    path: Some(path),
+                    stats: ConnStats::default(),
+                    armed: u64::MAX,
+                    resume: u64::MAX,
+                }, "superp_conn"),
+                timer <- Timer::new(),
+            }),
+            GFP_KERNEL,
+        )
+        .map_err(|_: Error| Refusal::new(ENOMEM, c"no memory for the connection"))
+    }
+
+    /// Local connection id.
+    pub(crate) fn cid(&self) -> u32 {
+        self.identity.cid.into()
+    }
+
+    /// What it was made of.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Local address.
+    pub(crate) fn local(&self) -> [u8; 16] {
+        self.identity.local
+    }
+
+    /// The peer's address.
+    pub(crate) fn remote(&self) -> [u8; 16] {
+        self.identity.remote
+    }
+
+    /// Whether it speaks the extension opcodes [proto 7].
+    pub(crate) fn ext(&self) -> bool {
+        self.identity.config.ext
+    }
+
+    /// Whether both directions deliver in order.
+    pub(crate) fn ordered(&self) -> bool {
+        self.identity.config.ordered_tx && self.identity.config.ordered_rx
+    }
+
+    /// Whether local requests are taken. A snapshot.
+    pub(crate) fn established(&self) -> bool {
+        self.established.load(Relaxed)
+    }
+
+    /// Largest message, bytes.
+    pub(crate) fn max_message(&self) -> u32 {
+        if self.ext() {
+            crate::MAX_MESSAGE
+        } else {
+            let most = self.inner.lock().proto.max_request_len(&tx::STRICT_SEND);
+            u32::try_from(most).unwrap_or(u32::MAX).min(crate::MAX_MESSAGE)
+        }
+    }
+
+    /// Smallest message and smallest write, bytes [proto 4.14].
+    pub(crate) fn min_message(&self) -> u32 {
+        if self.ext() {
+            0
+        } else {
+            16
+        }
+    }
+
+    /// Takes requests from now on. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EALREADY` when started, `ENOTCONN` when broken or removed.
+    pub(crate) fn start(&self) -> Result<(), Refusal> {
+        let mut inner = self.inner.lock();
+        match inner.state {
+            ConnState::Created => {}
+            ConnState::Established => {
+                return Err(Refusal::new(ealready(), c"the connection is started already"))
+            }
+            ConnState::Broken | ConnState::Stopped => {
+                return Err(Refusal::new(enotconn(), c"the connection is broken: reset it first"))
+            }
+        }
+        inner.state = ConnState::Established;
+        self.established.store(true, Relaxed);
+        drop(inner);
+        self.tell_state(ConnState::Established, "");
+        Ok(())
+    }
+
+    /// Ends the present life: everything pending completes as aborted. With `again` a fresh one
+    /// begins in state `Created`, else the connection is stopped for good. Process context, sleeps.
+    pub(crate) fn reset(self: &Arc<Self>, again: bool) -> Result<(), Refusal> {
+        let fresh = if again { Some(fresh(&self.identity.config)?) } else { None };
+        let mut inner = self.inner.lock();
+        self.established.store(false, Relaxed);
+        inner.state = ConnState::Stopped;
+        inner.proto.stop();
+        self.abort_queued(&mut inner);
+        self.run(&mut inner, timer::now());
+        let mut old_path = None;
+        let old = match fresh {
+            Some(new) => {
+                inner.state = ConnState::Created;
+                inner.cause = "";
+                let (proto, flows, rx) = new;
+                Some((
+                    core::mem::replace(&mut inner.proto, proto),
+                    core::mem::replace(&mut inner.flows, flows),
+                    core::mem::replace(&mut inner.rx, rx),
+                ))
+            }
+            None => {
+                old_path = inner.path.take();
+                inner.rx.clear();
+                None
+            }
+        };
+        inner.untold = None;
+        inner.armed = u64::MAX;
+        inner.resume = u64::MAX;
+        let state = inner.state;
+        drop(inner);
+        drop(old);
+        drop(old_path);
+        self.timer.cancel_sync();
+        self.tell_queue_pairs(Code::ABORTED);
+        self.tell_state(state, "");
+        Ok(())
+    }
+
+    /// Queues a work and sends what can be sent. Any order of calls is the order on the wire.
+    /// Process context; does not wait.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`: not started. `ECONNRESET`: broken or removed. `ENOMEM`.
+    pub(crate) fn post(self: &Arc<Self>, work: ListArc<Work>) -> Result {
+        loop {
+            let mut inner = self.inner.lock();
+            match inner.state {
+                ConnState::Established => {}
+                ConnState::Created => return Err(enotconn()),
+                ConnState::Stopped | ConnState::Broken => return Err(econnreset()),
+            }
+            if let Some(slot) = inner.flows.slot(work.dest) {
+                work.ticket.arm();
+                inner.count_posted(&work);
+                inner.flows.push(slot, work);
+                self.run(&mut inner, timer::now());
+                self.unlock(inner);
+                return Ok(());
+            }
+            let (wanted, window) = (inner.flows.wanted(), inner.flows.window());
+            drop(inner);
+            let room = flow::Room::new(wanted, window)?;
+            let unused = self.inner.lock().flows.grow(room);
+            drop(unused);
+        }
+    }
+
+    /// Drains the core; to be called after everything that changes it.
+    fn run(self: &Arc<Self>, inner: &mut Inner, now: u64) {
+        loop {
+            let mut progress = false;
+            while let Some(event) = inner.proto.poll_event() {
+                progress = true;
+                self.event(inner, event, now);
+            }
+            progress |= inner.submit(now);
+            progress |= self.transmit(inner, now);
+            if !progress {
+                break;
+            }
+        }
+        let wanted = inner.proto.deadline().unwrap_or(u64::MAX).min(inner.resume);
+        // A timer that fires early is cheaper than one moved with every packet.
+        if wanted < inner.armed && inner.state != ConnState::Stopped {
+            inner.armed = wanted;
+            self.timer.start_abs(self, wanted);
+        }
+    }
+
+    /// Lets go of the lock, then tells the queue pairs of a break that happened under it.
+    fn unlock(&self, mut inner: Guard<'_>) {
+        let untold = inner.untold.take();
+        drop(inner);
+        if let Some(code) = untold {
+            self.tell_queue_pairs(code);
+        }
+    }
+
+    fn event(&self, inner: &mut Inner, event: proto::Event, now: u64) {
+        match event {
+            proto::Event::Completed { token, result, .. } => {
+                inner.transaction_ended(token, result, now);
+            }
+            proto::Event::Writable | proto::Event::Drained => {}
+            proto::Event::Report(report) => netlink::notify(
+                &self.node,
+                Event::Report {
+                    local_cid: self.identity.cid,
+                    remote: self.identity.remote,
+                    cause: report.reason.name(),
+                    values: [report.value.into(), report.low.into(), report.high.into()],
+                },
+            ),
+            proto::Event::Broken(cause) => self.broken(inner, cause.name(), cause.code()),
+        }
+    }
+
+    /// The connection is given up: nothing is taken any more, everything pending ends.
+    fn broken(&self, inner: &mut Inner, cause: &'static str, code: Code) {
+        if inner.state == ConnState::Broken || inner.state == ConnState::Stopped {
+            return;
+        }
+        self.established.store(false, Relaxed);
+        inner.state = ConnState::Broken;
+        inner.cause = cause;
+        inner.untold = Some(code);
+        self.abort_queued(inner);
+        self.tell_state(ConnState::Broken, cause);
+    }
+
+    /// Breaks the connection from outside the protocol, e.g. when its device goes away.
+    pub(crate) fn break_off(self: &Arc<Self>, cause: &'static str) {
+        let mut inner = self.inner.lock();
+        inner.proto.stop();
+        self.broken(&mut inner, cause, Code::ABORTED);
+        self.run(&mut inner, timer::now());
+        let path = inner.path.take();
+        self.unlock(inner);
+        drop(path);
+    }
+
+    /// Completes what has not been submitted; the core completes the rest.
+    fn abort_queued(&self, inner: &mut Inner) {
+        while let Some(work) = inner.flows.pop_any() {
+            work.ticket.complete(Err(Code::ABORTED));
+        }
+        while let Some(index) = inner.flows.close_all() {
+            if let Some(active) = inner.flows.finish(index) {
+                active.work.ticket.complete(Err(Code::ABORTED));
+            }
+        }
+    }
+
+    /// Tells that the connection exists.
+    pub(crate) fn tell_created(&self) {
+        self.tell_state(ConnState::Created, "");
+    }
+
+    /// Breaks the connection when its packets no longer fit the path: what is under way was cut to
+    /// the old size, and would be lost for ever.
+    pub(crate) fn check_mtu(self: &Arc<Self>) {
+        let fits = match &self.inner.lock().path {
+            Some(path) => path.mtu() >= self.identity.config.mtu,
+            None => true,
+        };
+        if !fits {
+            self.break_off("the MTU of the device fell below the connection's");
+        }
+    }
+
+    fn tell_state(&self, state: ConnState, cause: &'static str) {
+        netlink::notify(
+            &self.node,
+            Event::Conn {
+                local_cid: self.identity.cid,
+                remote_cid: self.identity.config.remote_cid,
+                remote: self.identity.remote,
+                state,
+                cause,
+            },
+        );
+    }
+
+    fn tell_queue_pairs(&self, code: Code) {
+        let mut from = 0;
+        while let Some((qpn, qp)) = self.node.qp_next(from) {
+            qp.endpoint.broken(self.cid(), code);
+            let Some(next) = qpn.checked_add(1) else { break };
+            from = next;
+        }
+    }
+
+    /// A snapshot for netlink.
+    pub(crate) fn info(&self) -> ConnInfo {
+        let inner = self.inner.lock();
+        ConnInfo {
+            state: inner.state,
+            cause: inner.cause,
+            identity: self.identity.clone(),
+        }
+    }
+
+    /// A snapshot of the counters.
+    pub(crate) fn stats(&self) -> ConnStats {
+        let inner = self.inner.lock();
+        ConnStats {
+            proto: *inner.proto.stats(),
+            ..inner.stats
+        }
+    }
+}
+
+type Guard<'a> = GuardBh<'a, Inner>;
+
+impl TimerCallback for Conn {
+    fn expired(this: &Arc<Self>) {
+        let mut inner = this.inner.lock();
+        inner.armed = u64::MAX;
+        if inner.state == ConnState::Stopped {
+            return;
+        }
+        let now = timer::now();
+        inner.proto.expire(now);
+        inner.resume = inner.flows.wake_paused(now).unwrap_or(u64::MAX);
+        this.run(&mut inner, now);
+        this.unlock(inner);
+    }
+}

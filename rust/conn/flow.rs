@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Flows: the requests of one connection towards one queue pair of the peer, in order.
+//!
+//! Several sockets that talk to the same remote queue pair share its flow. The order of messages
+//! is kept when the peer refuses one for want of a buffer: everything it refused afterwards is put
+//! back in front, and the first message of the new run says `start`. A peer without extensions
+//! cannot be told so; towards it one message at a time is under way.
+
+use kernel::{
+    alloc::AllocError,
+    list::{List, ListArc},
+    prelude::*,
+};
+
+use crate::{
+    proto::Code,
+    work::{Work, WorkOp},
+};
+
+/// No flow.
+const NIL: u32 = u32::MAX;
+/// First pause after a refusal, ns.
+const BACKOFF_MIN: u64 = 100_000;
+/// Longest pause, ns.
+const BACKOFF_MAX: u64 = 20_000_000;
+
+/// The work whose transactions are being submitted or are under way.
+pub(super) struct Active {
+    pub(super) work: ListArc<Work>,
+    pub(super) flow: u32,
+    /// Bytes submitted so far.
+    pub(super) submitted: u64,
+    /// Whether every byte has been submitted, or no more will be.
+    pub(super) closed: bool,
+    /// Transactions under way.
+    pub(super) transactions: u32,
+    /// First error of any of them.
+    pub(super) error: Option<Code>,
+    /// The message says `start`.
+    pub(super) start: bool,
+}
+
+/// One flow; see the module. Its slot is free when nothing is queued or under way.
+pub(super) struct Flow {
+    qpn: u32,
+    queue: List<Work>,
+    /// Refused works in their order, until all messages under way have ended.
+    refused: List<Work>,
+    /// The partly submitted work.
+    current: Option<u32>,
+    /// Messages under way.
+    sends: u32,
+    /// Works under way, messages included.
+    works: u32,
+    /// A message of several transactions is under way: nothing follows it before it ends, because
+    /// transactions do not say which message they are of.
+    long: bool,
+    /// The next message is the first of a run.
+    start: bool,
+    next_order: u64,
+    backoff: u64,
+    not_before: u64,
+    /// In the list of ready flows; and its links.
+    ready: bool,
+    next_ready: u32,
+}
+
+impl Flow {
+    fn new(qpn: u32) -> Self {
+        Flow {
+            qpn,
+            queue: List::new(),
+            refused: List::new(),
+            current: None,
+            sends: 0,
+            works: 0,
+            long: false,
+            start: false,
+            next_order: 0,
+            backoff: BACKOFF_MIN,
+            not_before: 0,
+            ready: false,
+            next_ready: NIL,
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.works == 0 && self.queue.is_empty() && self.refused.is_empty()
+    }
+}
+
+/// What a flow may start now.
+pub(super) enum Next {
+    /// Nothing queued, or the head must wait for something under way.
+    Nothing,
+    /// The head must wait until this time.
+    NotBefore(u64),
+    /// This work, taken from the queue; the flag is `start`.
+    Work(ListArc<Work>, bool),
+}
+
+/// Whether messages of this many bytes go as several transactions.
+pub(super) trait Limits {
+    /// Bytes of a message that fit one transaction.
+    fn one_transaction(&self) -> u64;
+    /// Whether the peer knows runs (extensions).
+    fn runs(&self) -> bool;
+}
+
+/// All flows of a connection, under its lock.
+pub(super) struct Flows {
+    flows: KVVec<Flow>,
+    actives: KVVec<Option<Active>>,
+    free_active: u32,
+    first_ready: u32,
+    last_ready: u32,
+    /// The flow that was posted to last.
+    recent: u32,
+    /// TAL window: works under way that wait for nothing but their transactions.
+    window: usize,
+}
+
+/// Room for more flows, allocated outside the lock.
+pub(super) struct Room {
+    flows: KVVec<Flow>,
+    actives: KVVec<Option<Active>>,
+}
+
+impl Flows {
+    /// An empty table for a TAL window of `window` slots.
+    pub(super) fn new(window: usize) -> Self {
+        Flows {
+            flows: KVVec::new(),
+            actives: KVVec::new(),
+            free_active: 0,
+            first_ready: NIL,
+            last_ready: NIL,
+            recent: NIL,
+            window,
+        }
+    }
+
+    /// TAL window this table was made for.
+    pub(super) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// How many flows [`Room::new`] should make room for, when [`Flows::slot`] found none.
+    pub(super) fn wanted(&self) -> usize {
+        self.flows.len().saturating_mul(2).max(4)
+    }
+
+    /// Moves everything into the larger `room`; a smaller one is ignored. Returns what is no
+    /// longer used, to be freed outside the lock.
+    pub(super) fn grow(&mut self, mut room: Room) -> Room {
+        if room.flows.capacity() <= self.flows.capacity() {
+            return room;
+        }
+        for flow in self.flows.drain_all() {
+            // There is room: the capacity was compared.
+            let _ = room.flows.push_within_capacity(flow);
+        }
+        for (slot, active) in room.actives.iter_mut().zip(self.actives.drain_all()) {
+            *slot = active;
+        }
+        core::mem::swap(&mut self.flows, &mut room.flows);
+        core::mem::swap(&mut self.actives, &mut room.actives);
+        room
+    }
+
+    /// Queues a work behind the others of the flow in slot `index`.
+    pub(super) fn push(&mut self, index: u32, work: ListArc<Work>) {
+        let Some(flow) = self.flow(index) else { return };
+        flow.queue.push_back(work);
+        self.recent = index;
+        self.wake(index);
+    }
+
+    /// The slot of the flow to `qpn`, made where there is none; `None` without room for a new one.
+    pub(super) fn slot(&mut self, qpn: u32) -> Option<u32> {
+        if let Some(flow) = self.flow(self.recent) {
+            if flow.qpn == qpn {
+                return Some(self.recent);
+            }
+        }
+        let mut free = None;
+        for (i, flow) in self.flows.iter().enumerate() {
+            if flow.is_free() {
+                free = free.or(Some(i));
+            } else if flow.qpn == qpn {
+                return u32::try_from(i).ok();
+            }
+        }
+        let index = match free {
+            Some(i) => {
+                let flow = self.flows.get_mut(i)?;
+                let (ready, next_ready) = (flow.ready, flow.next_ready);
+                *flow = Flow::new(qpn);
+                // It may still stand on the list of ready flows.
+                (flow.ready, flow.next_ready) = (ready, next_ready);
+                i
+            }
+            None => {
+                self.flows.push_within_capacity(Flow::new(qpn)).ok()?;
+                self.flows.len() - 1
+            }
+        };
+        u32::try_from(index).ok()
+    }
+
+    fn flow(&mut self, index: u32) -> Option<&mut Flow> {
+        self.flows.get_mut(index as usize)
+    }
+
+    /// The active work behind a token's upper half.
+    pub(super) fn active(&mut self, index: u32) -> Option<&mut Active> {
+        self.actives.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Puts the flow on the list of those that may have something to start.
+    fn wake(&mut self, index: u32) {
+        let last = self.last_ready;
+        let Some(flow) = self.flow(index) else { return };
+        if flow.ready {
+            return;
+        }
+        flow.ready = true;
+        flow.next_ready = NIL;
+        match self.flow(last) {
+            Some(tail) => tail.next_ready = index,
+            None => self.first_ready = index,
+        }
+        self.last_ready = index;
+    }
+
+    /// The flow whose turn it is.
+    pub(super) fn first_ready(&self) -> Option<u32> {
+        (self.first_ready != NIL).then_some(self.first_ready)
+    }
+
+    /// Takes the first flow off the list; with `again` it goes to the end.
+    pub(super) fn rotate(&mut self, again: bool) {
+        let first = self.first_ready;
+        let Some(flow) = self.flow(first) else { return };
+        flow.ready = false;
+        self.first_ready = flow.next_ready;
+        if self.first_ready == NIL {
+            self.last_ready = NIL;
+        }
+        if again {
+            self.wake(first);
+        }
+    }
+
+    /// Wakes every flow whose pause is over, and gives the end of the next pause.
+    pub(super) fn wake_paused(&mut self, now: u64) -> Option<u64> {
+        let mut next: Option<u64> = None;
+        for i in 0..self.flows.len() {
+            let Some(flow) = self.flows.get(i) else { break };
+            if flow.queue.is_empty() || flow.not_before == 0 {
+                continue;
+            }
+            let end = flow.not_before;
+            if end <= now {
+                self.wake(i as u32);
+            } else {
+                next = Some(next.map_or(end, |n| n.min(end)));
+            }
+        }
+        next
+    }
+
+    /// What flow `index` may start now.
+    pub(super) fn next(&mut self, index: u32, now: u64, limits: &impl Limits) -> Next {
+        let runs = limits.runs();
+        let one = limits.one_transaction();
+        let Some(flow) = self.flow(index) else { return Next::Nothing };
+        if flow.not_before > now {
+            return Next::NotBefore(flow.not_before);
+        }
+        flow.not_before = 0;
+        let sending = flow.sends > 0;
+        let busy = flow.long || !flow.refused.is_empty() || (!runs && sending);
+        let mut cursor = flow.queue.cursor_front();
+        let Some(head) = cursor.peek_next() else { return Next::Nothing };
+        let mut long = false;
+        if head.op == WorkOp::Send {
+            long = u64::from(head.len) > one;
+            if busy || (long && sending) {
+                return Next::Nothing;
+            }
+        }
+        let work = head.remove();
+        let mut start = false;
+        if work.op == WorkOp::Send {
+            start = core::mem::take(&mut flow.start);
+            flow.long = long;
+            flow.sends += 1;
+        }
+        flow.works += 1;
+        work.set_order(flow.next_order);
+        flow.next_order = flow.next_order.wrapping_add(1);
+        Next::Work(work, start)
+    }
+
+    /// The partly submitted work of flow `index`.
+    pub(super) fn current(&self, index: u32) -> Option<u32> {
+        self.flows.get(index as usize)?.current
+    }
+
+    /// Enters a started work of flow `flow` into the table; the index is the upper half of its
+    /// tokens. The table has a slot for each transaction under way and one for each flow, so it is
+    /// never full; were it so, the work is dropped, which completes it as aborted.
+    pub(super) fn activate(&mut self, flow: u32, work: ListArc<Work>, start: bool) -> Option<u32> {
+        let n = self.actives.len();
+        let free = (0..n)
+            .map(|step| (self.free_active as usize + step) % n)
+            .find(|i| matches!(self.actives.get(*i), Some(None)))?;
+        *self.actives.get_mut(free)? = Some(Active {
+            work,
+            flow,
+            submitted: 0,
+            closed: false,
+            transactions: 0,
+            error: None,
+            start,
+        });
+        let index = u32::try_from(free).ok()?;
+        self.free_active = index.wrapping_add(1);
+        self.flow(flow)?.current = Some(index);
+        Some(index)
+    }
+
+    /// No more of the work will be submitted.
+    pub(super) fn close(&mut self, index: u32) {
+        let Some(active) = self.active(index) else { return };
+        active.closed = true;
+        let flow = active.flow;
+        if let Some(flow) = self.flow(flow) {
+            if flow.current == Some(index) {
+                flow.current = None;
+            }
+        }
+    }
+
+    /// Closes every active work, and gives the index of one that has no transaction under way.
+    pub(super) fn close_all(&mut self) -> Option<u32> {
+        let mut ended = None;
+        for i in 0..self.actives.len() as u32 {
+            self.close(i);
+            if self.active(i).is_some_and(|a| a.transactions == 0) {
+                ended = Some(i);
+            }
+        }
+        ended
+    }
+
+    /// Takes an ended, closed work out of the table and wakes its flow.
+    pub(super) fn finish(&mut self, index: u32) -> Option<Active> {
+        let active = self.actives.get_mut(index as usize)?.take()?;
+        self.free_active = index;
+        if let Some(flow) = self.flow(active.flow) {
+            flow.works = flow.works.saturating_sub(1);
+            if active.work.op == WorkOp::Send {
+                flow.sends = flow.sends.saturating_sub(1);
+                flow.long = false;
+                if active.error.is_none() {
+                    flow.backoff = BACKOFF_MIN;
+                }
+            }
+        }
+        self.wake(active.flow);
+        Some(active)
+    }
+
+    /// Keeps a refused message for the next run.
+    pub(super) fn refuse(&mut self, index: u32, work: ListArc<Work>) {
+        let Some(flow) = self.flow(index) else { return };
+        let order = work.order();
+        let mut cursor = flow.refused.cursor_back();
+        while let Some(before) = cursor.peek_prev() {
+            if before.order() < order {
+                break;
+            }
+            cursor.move_prev();
+        }
+        cursor.insert(work);
+    }
+
+    /// Once nothing of a refused run is under way: puts it back in front of the queue and pauses
+    /// the flow. Returns the end of the pause.
+    pub(super) fn restart_run(&mut self, index: u32, now: u64) -> Option<u64> {
+        let flow = self.flow(index)?;
+        if flow.refused.is_empty() || flow.sends > 0 {
+            return None;
+        }
+        while let Some(work) = flow.refused.pop_back() {
+            flow.queue.push_front(work);
+        }
+        flow.start = true;
+        flow.not_before = now.saturating_add(flow.backoff);
+        flow.backoff = flow.backoff.saturating_mul(2).min(BACKOFF_MAX);
+        Some(flow.not_before)
+    }
+
+    /// Takes one work that has not started, of any flow; for shutdown.
+    pub(super) fn pop_any(&mut self) -> Option<ListArc<Work>> {
+        for flow in self.flows.iter_mut() {
+            flow.not_before = 0;
+            if let Some(work) = flow.queue.pop_front().or_else(|| flow.refused.pop_front()) {
+                return Some(work);
+            }
+        }
+        None
+    }
+}
+
+impl Room {
+    /// Room for `flows` flows over `table`'s window. Process context.
+    pub(super) fn new(flows: usize, window: usize) -> Result<Room, AllocError> {
+        let mut actives = KVVec::with_capacity(flows + window, GFP_KERNEL)?;
+        for _ in 0..flows + window {
+            // There is room: it was just allocated.
+            let _ = actives.push_within_capacity(None);
+        }
+        Ok(Room {
+            flows: KVVec::with_capacity(flows, GFP_KERNEL)?,
+            actives,
+        })
+    }
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receiving half of a connection: packets to the core, operations to memory and queue pairs.
+
+use kernel::{alloc::AllocError, prelude::*, sync::Arc};
+
+use super::{flow::Flows, Conn, ConnState, ConnStats, Inner};
+use crate::{
+    kapi::{
+        skb::{SkBuff, SkbQueue},
+        timer,
+    },
+    netlink::{self, Event},
+    proto::{Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
+    qp::Qp,
+    region,
+    socket::{MsgMeta, Refused},
+    MAX_MESSAGE,
+};
+
+/// Queue pairs that may be refusing messages at a time; one more is answered by an error that the
+/// sender does not repeat.
+const REFUSING_MAX: usize = 256;
+/// Long messages under way at a time, each to another queue pair.
+const PARTIAL_MAX: usize = 256;
+
+/// A message, or one transaction of it, of which parts are still to come.
+struct Assembly {
+    qp: Arc<Qp>,
+    qpn: u32,
+    /// Segments by their place in the message.
+    segments: SkbQueue,
+    /// Bytes of data so far.
+    bytes: u64,
+    /// Length of the whole message, where the packets say it.
+    message_len: Option<u32>,
+}
+
+/// State of the receiving half, under the connection's lock.
+pub(super) struct Receiver {
+    /// Packets above a hole of an ordered connection, by slot.
+    held: KVVec<Option<SkBuff>>,
+    /// Messages by transaction.
+    assemblies: KVVec<Option<Assembly>>,
+    /// Messages of several transactions.
+    partials: KVec<Assembly>,
+    /// Queue pairs that refused a message: they refuse until one says `start`, or messages would
+    /// change places.
+    refusing: KVec<u32>,
+}
+
+fn empty<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
+    let mut slots = KVVec::with_capacity(n, GFP_KERNEL)?;
+    for _ in 0..n {
+        // There is room: it was just allocated.
+        let _ = slots.push_within_capacity(None);
+    }
+    Ok(slots)
+}
+
+impl Receiver {
+    /// Process context.
+    pub(super) fn new(psn_slots: usize, xid_slots: usize) -> Result<Receiver, AllocError> {
+        Ok(Receiver {
+            held: empty(psn_slots)?,
+            assemblies: empty(xid_slots)?,
+            partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
+            refusing: KVec::with_capacity(REFUSING_MAX, GFP_KERNEL)?,
+        })
+    }
+
+    /// Drops every packet it holds.
+    pub(super) fn clear(&mut self) {
+        self.held.iter_mut().for_each(|slot| *slot = None);
+        self.assemblies.iter_mut().for_each(|slot| *slot = None);
+        self.partials.clear();
+        self.refusing.clear();
+    }
+
+    fn slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
+        let mask = self.assemblies.len().wrapping_sub(1);
+        self.assemblies.get_mut(usize::from(xid) & mask)
+    }
+
+    fn partial(&self, qpn: u32) -> Option<usize> {
+        self.partials.iter().position(|p| p.qpn == qpn)
+    }
+
+    fn take_partial(&mut self, qpn: u32) -> Option<Assembly> {
+        let index = self.partial(qpn)?;
+        self.partials.remove(index).ok()
+    }
+
+    fn is_refusing(&self, qpn: u32) -> bool {
+        self.refusing.contains(&qpn)
+    }
+
+    fn accept_again(&mut self, qpn: u32) {
+        self.refusing.retain(|q| *q != qpn);
+    }
+
+    /// Refuses for want of a buffer; the sender repeats.
+    fn refuse(&mut self, qpn: u32, ext: bool) -> Code {
+        if ext && !self.is_refusing(qpn) && self.refusing.push_within_capacity(qpn).is_err() {
+            return Code::RESOURCES;
+        }
+        Code::NO_RECEIVE_BUFFER
+    }
+}
+
+/// The owner of the core while one packet is processed.
+struct Target<'a> {
+    conn: &'a Conn,
+    rx: &'a mut Receiver,
+    flows: &'a mut Flows,
+    stats: &'a mut ConnStats,
+    skb: &'a SkBuff,
+}
+
+impl Target<'_> {
+    fn violation(&mut self, code: Code, address: u64, length: u32) -> Code {
+        self.stats.access_violations += 1;
+        netlink::notify(
+            &self.conn.node,
+            Event::Violation {
+                local_cid: self.conn.identity.cid,
+                remote: self.conn.identity.remote,
+                cause: code.name(),
+                address,
+                length,
+            },
+        );
+        code
+    }
+
+    fn meta(&self) -> MsgMeta {
+        MsgMeta {
+            local: self.conn.identity.local,
+            remote: self.conn.identity.remote,
+            cid: self.conn.cid(),
+        }
+    }
+
+    /// Begins the assembly of a transaction's message, or refuses it.
+    fn begin(&mut self, segment: &Segment) -> Result<Assembly, Code> {
+        let qpn = segment.qp;
+        let qp = self.conn.node.qp(qpn).ok_or(Code::NO_QUEUE_PAIR)?;
+        let ext = segment.ext.as_ref();
+        if ext.is_some_and(|e| e.message_len > MAX_MESSAGE) {
+            return Err(Code::RESOURCES);
+        }
+        if ext.is_some_and(|e| e.start) {
+            self.rx.accept_again(qpn);
+        } else if self.rx.is_refusing(qpn) {
+            return Err(Code::RECEIVE_AFTER_REFUSAL);
+        }
+        // Later transactions of a message that was let in are let in.
+        if self.rx.partial(qpn).is_none() {
+            match qp.endpoint.room(&self.meta()) {
+                Ok(()) => {}
+                Err(Refused::NoBuffer) => {
+                    self.stats.rx_no_buffer += 1;
+                    return Err(self.rx.refuse(qpn, ext.is_some()));
+                }
+                Err(Refused::NoQp) => return Err(Code::NO_QUEUE_PAIR),
+            }
+        }
+        Ok(Assembly {
+            qp,
+            qpn,
+            segments: SkbQueue::new(),
+            bytes: 0,
+            message_len: ext.map(|e| e.message_len),
+        })
+    }
+
+    /// Puts the transaction of a long message to the others of its message; gives the message when
+    /// it is whole.
+    fn join(&mut self, mut part: Assembly, message_len: u32) -> Result<Option<Assembly>, Code> {
+        let first = part.segments.first_key() == Some(0);
+        let mut whole = match self.rx.take_partial(part.qpn) {
+            // A first part that comes twice means that its sender began again.
+            Some(old) if first && old.segments.first_key() == Some(0) => None,
+            old => old.filter(|old| old.message_len == part.message_len),
+        };
+        if let Some(whole) = &mut whole {
+            whole.bytes += part.bytes;
+            whole.segments.append_all(&mut part.segments);
+        }
+        let whole = whole.unwrap_or(part);
+        if whole.bytes >= u64::from(message_len) {
+            return Ok(Some(whole));
+        }
+        match self.rx.partials.push_within_capacity(whole) {
+            Ok(()) => Ok(None),
+            Err(_) => Err(Code::RESOURCES),
+        }
+    }
+}
+
+impl Owner for Target<'_> {
+    fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
+        let len = data.len as u64;
+        let region = self
+            .conn
+            .node
+            .regions()
+            .get(region::key_of(address))
+            .ok_or(Code::ACCESS_KEY);
+        let placed = region.and_then(|region| {
+            let partition = self.conn.identity.partition;
+            let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
+            region
+                .pages()
+                .copy_from_skb(offset, self.skb, data.offset, data.len)
+                .map_err(|_| Code::MALFORMED)?;
+            region.count_write(len);
+            Ok(())
+        });
+        match placed {
+            Ok(()) => {
+                self.stats.rx_write_bytes += len;
+                Ok(())
+            }
+            Err(code) => Err(self.violation(code, address, data.len as u32)),
+        }
+    }
+
+    fn read(&mut self, address: u64, len: u32) -> Result<(), Code> {
+        let partition = self.conn.identity.partition;
+        let allowed = self
+            .conn
+            .node
+            .regions()
+            .get(region::key_of(address))
+            .ok_or(Code::ACCESS_KEY)
+            .and_then(|region| {
+                region.remote_offset(address, len.into(), region::REMOTE_READ, partition)
+            });
+        match allowed {
+            Ok(_) => {
+                self.stats.rx_read_bytes += u64::from(len);
+                Ok(())
+            }
+            Err(code) => Err(self.violation(code, address, len)),
+        }
+    }
+
+    fn send(&mut self, _key: u32, _offset: u32, _data: Block) -> Result<(), Code> {
+        // No interface registers receive contexts, so no key names one.
+        Err(Code::ACCESS_KEY)
+    }
+
+    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+        let begun = matches!(self.rx.slot(segment.xid), Some(Some(_)));
+        if !begun {
+            let assembly = self.begin(&segment)?;
+            if let Some(slot) = self.rx.slot(segment.xid) {
+                *slot = Some(assembly);
+            }
+        }
+        let key = match &segment.ext {
+            Some(ext) => u64::from(ext.offset),
+            None => u64::from(segment.seqno) << 8 | u64::from(segment.opnum),
+        };
+        let Some(Some(assembly)) = self.rx.slot(segment.xid) else {
+            return Err(Code::RESOURCES);
+        };
+        if assembly.qpn != segment.qp
+            || assembly.message_len != segment.ext.as_ref().map(|e| e.message_len)
+        {
+            return Err(Code::MALFORMED);
+        }
+        assembly.bytes += data.len as u64;
+        if assembly.bytes > u64::from(MAX_MESSAGE) {
+            return Err(Code::RESOURCES);
+        }
+        let slice = self
+            .skb
+            .slice(data.offset, data.len)
+            .ok_or(Code::RESOURCES)?;
+        assembly
+            .segments
+            .insert(key, slice)
+            .map_err(|_| Code::MALFORMED)
+    }
+
+    fn imm(&mut self, _immediate: Immediate) -> Result<(), Code> {
+        // Sockets have no place for the immediate of a write.
+        Err(Code::NO_RECEIVE_BUFFER)
+    }
+
+    fn complete(&mut self, xid: u16, _opcode: u8) -> Result<(), Code> {
+        let Some(assembly) = self.rx.slot(xid).and_then(Option::take) else {
+            return Ok(());
+        };
+        let whole = match assembly.message_len {
+            Some(len) if assembly.bytes < u64::from(len) => match self.join(assembly, len)? {
+                Some(whole) => whole,
+                None => return Ok(()),
+            },
+            _ => assembly,
+        };
+        if whole.message_len.is_some_and(|len| whole.bytes != u64::from(len)) {
+            return Err(Code::MALFORMED);
+        }
+        let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
+        match whole.qp.endpoint.deliver(&self.meta(), message) {
+            Ok(()) => {
+                self.stats.rx_messages += 1;
+                Ok(())
+            }
+            Err(Refused::NoBuffer) => {
+                self.stats.rx_no_buffer += 1;
+                Err(self.rx.refuse(whole.qpn, whole.message_len.is_some()))
+            }
+            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
+        }
+    }
+
+    fn aborted(&mut self, xid: u16) {
+        if let Some(assembly) = self.rx.slot(xid).and_then(Option::take) {
+            if self.rx.partial(assembly.qpn).is_some() {
+                self.rx.take_partial(assembly.qpn);
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        _xid: u16,
+        token: u64,
+        _op: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
+        let active = self
+            .flows
+            .active((token >> 32) as u32)
+            .ok_or(Code::ABORTED)?;
+        let offset = (token & u64::from(u32::MAX)) + u64::from(offset);
+        active.work.place(offset, self.skb, data.offset, data.len)
+    }
+}
+
+/// The packet from its PDL header on. All headers are linear: [`Conn::receive`] saw to it.
+fn parse(skb: &SkBuff) -> Result<Packet<'_>, DropReason> {
+    Packet::parse(skb.head(), skb.len()).map_err(Into::into)
+}
+
+impl Inner {
+    /// Gives one packet to the core. `release`: it was held and its turn has come.
+    fn process(&mut self, conn: &Conn, skb: &SkBuff, now: u64, release: bool) -> Received {
+        let packet = match parse(skb) {
+            Ok(packet) => packet,
+            Err(reason) => return Received::Dropped(reason),
+        };
+        let Inner { proto, flows, rx, stats, .. } = self;
+        let mut target = Target { conn, rx, flows, stats, skb };
+        if release {
+            proto.release(now, &packet, &mut target)
+        } else {
+            proto.receive(now, &packet, &mut target)
+        }
+    }
+}
+
+impl Conn {
+    /// Takes one packet, whose data begins at the PDL header and whose source address was checked.
+    /// Its first 24 bytes are linear. Softirq.
+    pub(crate) fn receive(self: &Arc<Self>, mut skb: SkBuff) {
+        let headers = Packet::headers_len(skb.head()).min(skb.len());
+        if !skb.may_pull(headers) {
+            self.node.count_drop(DropReason::TooShort);
+            return;
+        }
+        let now = timer::now();
+        let mut inner = self.inner.lock();
+        if matches!(inner.state, ConnState::Stopped | ConnState::Broken) {
+            drop(inner);
+            self.node.count_drop(DropReason::NotRunning);
+            return;
+        }
+        match inner.process(self, &skb, now, false) {
+            Received::Held { slot } => {
+                if let Some(held) = inner.rx.held.get_mut(slot) {
+                    *held = Some(skb);
+                }
+            }
+            Received::Dropped(reason) => self.node.count_drop(reason),
+            Received::Delivered | Received::AckOnly => skb.consume(),
+            Received::Duplicate => {}
+        }
+        while let Some(slot) = inner.proto.next_release() {
+            let held = inner.rx.held.get_mut(slot).and_then(Option::take);
+            let Some(held) = held else { continue };
+            match inner.process(self, &held, now, true) {
+                Received::Dropped(reason) => self.node.count_drop(reason),
+                _ => held.consume(),
+            }
+        }
+        self.run(&mut inner, now);
+        self.unlock(inner);
+    }
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The sending half of a connection: works become transactions, transmissions become packets.
+
+use kernel::prelude::*;
+
+use super::{flow, flow::Next, Conn, ConnState, Inner};
+use crate::{
+    kapi::skb::SkBuff,
+    proto::{wire::HEADERS_MAX, Code, Payload, ReqOp, Request, SubmitError, Transmit},
+    region,
+    work::{self, Work, WorkOp},
+};
+
+/// The message operation of v0.4, to ask the core how long one may be.
+pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
+
+/// Blocks are at least this long; a shorter rest travels with another opcode [proto 2.5].
+const BLOCK_MIN: u64 = 16;
+
+/// Refusals after which a message of a closed socket is given up: about two seconds.
+const ORPHAN_REFUSALS: u32 = 100;
+
+/// Whether the peer had no buffer now, and may have one later.
+fn is_refusal(code: Code) -> bool {
+    code == Code::NO_RECEIVE_BUFFER || code == Code::RECEIVE_AFTER_REFUSAL
+}
+
+/// What the flows need to know of the core.
+struct Limits {
+    one_transaction: u64,
+    runs: bool,
+}
+
+impl flow::Limits for Limits {
+    fn one_transaction(&self) -> u64 {
+        self.one_transaction
+    }
+
+    fn runs(&self) -> bool {
+        self.runs
+    }
+}
+
+/// Outcome of the attempt to submit one transaction.
+enum Part {
+    Submitted,
+    Full,
+    Failed(Code),
+}
+
+impl Inner {
+    /// Starts transactions while the TAL window is open, flow by flow in turn.
+    pub(super) fn submit(&mut self, now: u64) -> bool {
+        if self.state != ConnState::Established {
+            return false;
+        }
+        let message = self.message_op(0, 0, 0, false);
+        let limits = Limits {
+            one_transaction: self.proto.max_request_len(&message),
+            runs: self.proto.ext(),
+        };
+        let mut progress = false;
+        while self.proto.can_submit() {
+            let Some(flow) = self.flows.first_ready() else { break };
+            let index = match self.flows.current(flow) {
+                Some(index) => index,
+                None => match self.flows.next(flow, now, &limits) {
+                    Next::Nothing => {
+                        self.flows.rotate(false);
+                        continue;
+                    }
+                    Next::NotBefore(time) => {
+                        self.resume = self.resume.min(time);
+                        self.flows.rotate(false);
+                        continue;
+                    }
+                    Next::Work(work, start) => match self.flows.activate(flow, work, start) {
+                        Some(index) => index,
+                        None => continue,
+                    },
+                },
+            };
+            match self.submit_part(index, now) {
+                Part::Submitted => {
+                    progress = true;
+                    self.flows.rotate(true);
+                }
+                Part::Full => break,
+                Part::Failed(code) => {
+                    progress = true;
+                    self.work_failed(index, code, now);
+                }
+            }
+        }
+        progress
+    }
+
+    fn message_op(&self, qp: u32, offset: u64, len: u32, start: bool) -> ReqOp {
+        if self.proto.ext() {
+            ReqOp::SendQpExt {
+                qp,
+                offset: offset as u32,
+                message_len: len,
+                imm: None,
+                solicited: false,
+                start,
+            }
+        } else {
+            ReqOp::SendQp { qp }
+        }
+    }
+
+    /// Submits the next transaction of an active work.
+    fn submit_part(&mut self, index: u32, now: u64) -> Part {
+        let Some(active) = self.flows.active(index) else {
+            return Part::Failed(Code::ABORTED);
+        };
+        let (submitted, total, op) = (active.submitted, active.work.len, active.work.op);
+        let (dest, start) = (active.work.dest, active.start);
+        let rest = u64::from(total).saturating_sub(submitted);
+        let op = match op {
+            WorkOp::Send => self.message_op(dest, submitted, total, start),
+            // Without bytes there is nothing to access: a round trip, as verbs have it.
+            WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
+            WorkOp::Write { remote } => {
+                let address = remote.wrapping_add(submitted);
+                if u64::from(total) < BLOCK_MIN {
+                    ReqOp::WriteExt { address, qp: 0, imm: None, solicited: false }
+                } else {
+                    ReqOp::Write { address }
+                }
+            }
+            WorkOp::Read { remote } => ReqOp::Read { address: remote.wrapping_add(submitted) },
+        };
+        let mut len = rest.min(self.proto.max_request_len(&op));
+        let tail = rest.saturating_sub(len);
+        if tail > 0 && tail < BLOCK_MIN {
+            len = len.saturating_sub(BLOCK_MIN);
+        }
+        if len == 0 && rest > 0 {
+            return Part::Failed(Code::RESOURCES);
+        }
+        let request = Request {
+            op,
+            count: 1,
+            len: len as u32,
+            token: u64::from(index) << 32 | submitted,
+        };
+        match self.proto.submit(now, request) {
+            Ok(_) => {}
+            Err(SubmitError::WindowFull) => return Part::Full,
+            Err(SubmitError::Stopped) => return Part::Failed(Code::ABORTED),
+            Err(_) => return Part::Failed(Code::RESOURCES),
+        }
+        if let Some(active) = self.flows.active(index) {
+            active.transactions += 1;
+            active.submitted = submitted.saturating_add(len);
+            if active.submitted >= u64::from(total) {
+                self.flows.close(index);
+            }
+        }
+        Part::Submitted
+    }
+
+    /// A transaction has ended; with the last one its work does.
+    pub(super) fn transaction_ended(&mut self, token: u64, result: Result<(), Code>, now: u64) {
+        let index = (token >> 32) as u32;
+        let Some(active) = self.flows.active(index) else { return };
+        active.transactions = active.transactions.saturating_sub(1);
+        match result {
+            Ok(()) if active.closed && active.transactions == 0 => self.work_ended(index, now),
+            Ok(()) => {}
+            Err(code) => self.work_failed(index, code, now),
+        }
+    }
+
+    /// A work cannot succeed any more; it ends when nothing of it is under way.
+    fn work_failed(&mut self, index: u32, code: Code, now: u64) {
+        self.flows.close(index);
+        let Some(active) = self.flows.active(index) else { return };
+        // A refusal for want of a buffer is repeated, but not when anything else went wrong.
+        match active.error {
+            Some(first) if !is_refusal(first) => {}
+            _ => active.error = Some(code),
+        }
+        if active.transactions == 0 {
+            self.work_ended(index, now);
+        }
+    }
+
+    fn work_ended(&mut self, index: u32, now: u64) {
+        let Some(active) = self.flows.finish(index) else { return };
+        let work = active.work;
+        match active.error {
+            None => work.ticket.complete(Ok(())),
+            Some(code) if is_refusal(code) && self.may_repeat(&work) => {
+                self.stats.tx_no_buffer += 1;
+                self.flows.refuse(active.flow, work);
+            }
+            Some(code) => work.ticket.complete(Err(code)),
+        }
+        if let Some(end) = self.flows.restart_run(active.flow, now) {
+            self.resume = self.resume.min(end);
+        }
+    }
+
+    /// Whether a refused message goes again: for ever while its socket is open.
+    fn may_repeat(&self, work: &Work) -> bool {
+        self.state == ConnState::Established
+            && work.op == WorkOp::Send
+            && (work.ticket.alive() || work.count_refusal() < ORPHAN_REFUSALS)
+    }
+
+    pub(super) fn count_posted(&mut self, work: &Work) {
+        match work.op {
+            WorkOp::Send => self.stats.tx_messages += 1,
+            WorkOp::Write { .. } => self.stats.tx_writes += 1,
+            WorkOp::Read { .. } => self.stats.tx_reads += 1,
+        }
+    }
+}
+
+/// Why no packet came of a transmission.
+enum BuildError {
+    /// Try again later: the packet counts as lost.
+    NoMemory,
+    /// The region of a reply is gone or no longer allows it.
+    Reply(Code),
+}
+
+impl Conn {
+    /// Sends every packet that the core has.
+    pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
+        let mut progress = false;
+        while let Some(transmit) = inner.proto.poll_transmit(now) {
+            progress = true;
+            let Some(path) = &inner.path else { continue };
+            let skb = match self.build(&mut inner.flows, path.headroom(), &transmit) {
+                Ok(skb) => skb,
+                Err(BuildError::NoMemory) => {
+                    inner.stats.tx_no_memory += 1;
+                    continue;
+                }
+                Err(BuildError::Reply(code)) => {
+                    if let Payload::Reply(reply) = &transmit.payload {
+                        inner.proto.refuse_reply(reply.xid, code);
+                    }
+                    match self.build(&mut inner.flows, path.headroom(), &transmit.without_payload())
+                    {
+                        Ok(skb) => skb,
+                        Err(_) => continue,
+                    }
+                }
+            };
+            if path.transmit(skb).is_err() {
+                inner.stats.tx_path_errors += 1;
+            }
+        }
+        progress
+    }
+
+    /// One packet, from the PDL header on.
+    fn build(
+        &self,
+        flows: &mut flow::Flows,
+        headroom: usize,
+        transmit: &Transmit,
+    ) -> Result<SkBuff, BuildError> {
+        let mut headers = [0u8; HEADERS_MAX];
+        let len = transmit
+            .emit(&mut headers, |_| 0)
+            .ok_or(BuildError::NoMemory)?;
+        let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
+        let mut skb =
+            SkBuff::alloc(headroom, len + work::COPY_MAX).ok_or(BuildError::NoMemory)?;
+        let no_memory = |_| BuildError::NoMemory;
+        skb.put(headers).map_err(no_memory)?;
+        match &transmit.payload {
+            Payload::None | Payload::Error(_) => {}
+            Payload::Request(request) if request.has_data => {
+                let active = flows
+                    .active((request.token >> 32) as u32)
+                    .ok_or(BuildError::NoMemory)?;
+                let first = request.token & u64::from(u32::MAX);
+                active
+                    .work
+                    .attach(first + u64::from(request.offset), request.len as usize, &mut skb)
+                    .map_err(no_memory)?;
+                skb.put_zero(request.pad.into()).map_err(no_memory)?;
+            }
+            Payload::Request(_) => {}
+            Payload::Reply(reply) => {
+                for read in reply.reads.iter().take(transmit.tal.num_ops.into()) {
+                    self.attach_reply(read.address, reply.len, &mut skb)?;
+                    skb.put_zero(reply.pad.into()).map_err(no_memory)?;
+                }
+            }
+        }
+        Ok(skb)
+    }
+
+    /// Attaches bytes that the peer reads. The region is looked up for every packet: after its
+    /// release none of its memory leaves any more.
+    fn attach_reply(&self, address: u64, len: u32, skb: &mut SkBuff) -> Result<(), BuildError> {
+        let region = self
+            .node
+            .regions()
+            .get(region::key_of(address))
+            .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
+        let offset = region
+            .remote_offset(
+                address,
+                len.into(),
+                region::REMOTE_READ,
+                self.identity.partition,
+            )
+            .map_err(BuildError::Reply)?;
+        work::attach(region.pages(), offset, len as usize, skb).map_err(|_| BuildError::NoMemory)?;
+        region.count_read(len.into());
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions: pinned user memory that peers may read and write by key [proto 5].
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use crate::{
+    kapi::pages::Pages,
+    node::{Node, Refusal},
+    proto::Code,
+};
+
+/// The peer may read.
+pub(crate) const REMOTE_READ: u32 = 1 << 0;
+/// The peer may write.
+pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
+/// Replies to own reads may be placed here.
+pub(crate) const LOCAL_WRITE: u32 = 1 << 2;
+/// All access bits.
+pub(crate) const ACCESS_MASK: u32 = REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE;
+
+/// Bits of an RMA address below the key.
+const OFFSET_BITS: u32 = 40;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+/// Keys are 24 bits; 0 is never given out, so that a null address reaches nothing.
+const KEY_MAX: u32 = (1 << 24) - 1;
+/// Draws of a random key before registration gives up: with 2^23 keys taken, one in 2^32 fails.
+const KEY_DRAWS: u32 = 32;
+
+/// A registered region. Its memory stays pinned while anybody holds the `Arc`; peers reach it
+/// only while it is in its node's table.
+pub(crate) struct Region {
+    key: u32,
+    addr: u64,
+    len: u64,
+    access: u32,
+    partition: u32,
+    pid: u32,
+    qpn: Atomic<u32>,
+    pages: Pages,
+    remote_reads: Atomic<u64>,
+    remote_writes: Atomic<u64>,
+}
+
+/// What netlink and ioctl tell of a region. Addresses and lengths in bytes.
+pub(crate) struct RegionInfo {
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rma_addr: u64,
+    pub(crate) access: u32,
+    pub(crate) partition: u32,
+    pub(crate) qpn: u32,
+    pub(crate) pid: u32,
+    pub(crate) remote_reads: u64,
+    pub(crate) remote_writes: u64,
+}
+
+/// The key part of an RMA address.
+pub(crate) fn key_of(rma_addr: u64) -> u32 {
+    (rma_addr >> OFFSET_BITS) as u32
+}
+
+impl Region {
+    /// Pins `len` bytes at `addr` of the calling process and makes them reachable for peers of
+    /// `node`. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: length 0, unknown access bits, wraps, or crosses a multiple of 2^40. `EFAULT`,
+    /// `ENOMEM`: from pinning. `ENOSPC`: no free key was found.
+    pub(crate) fn register(
+        node: &Node,
+        addr: u64,
+        len: u64,
+        access: u32,
+        partition: u32,
+        pid: u32,
+    ) -> Result<Arc<Region>, Refusal> {
+        if len == 0 {
+            return Err(Refusal::new(EINVAL, c"length of a region must be at least 1 byte"));
+        }
+        if access & !ACCESS_MASK != 0 {
+            return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
+        }
+        let last = addr
+            .checked_add(len - 1)
+            .ok_or_else(|| Refusal::new(EINVAL, c"region wraps around the address space"))?;
+        if addr >> OFFSET_BITS != last >> OFFSET_BITS {
+            return Err(Refusal::new(
+                EINVAL,
+                c"a region must not cross a multiple of 2^40",
+            ));
+        }
+        let writable = access & (REMOTE_WRITE | LOCAL_WRITE) != 0;
+        let pages = Pages::pin(addr, len, writable)
+            .map_err(|e| Refusal::new(e, c"memory of the region cannot be pinned"))?;
+
+        // Keys are drawn and entered under one lock, so that none is taken between the two.
+        let config = node.config().lock();
+        let mut key = None;
+        for _ in 0..KEY_DRAWS {
+            let draw = crate::kapi::net::random() & KEY_MAX;
+            if draw != 0 && node.regions().get(draw).is_none() {
+                key = Some(draw);
+                break;
+            }
+        }
+        let key = key.ok_or_else(|| Refusal::new(ENOSPC, c"no free key for a region"))?;
+        let region = Arc::new(
+            Region {
+                key,
+                addr,
+                len,
+                access,
+                partition,
+                pid,
+                qpn: Atomic::new(0),
+                pages,
+                remote_reads: Atomic::new(0),
+                remote_writes: Atomic::new(0),
+            },
+            GFP_KERNEL,
+        )
+        .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
+        node.regions()
+            .insert(key, region.clone())
+            .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
+        drop(config);
+        Ok(region)
+    }
+
+    /// Takes the region from the reach of peers; returns when none touches it any more. Process
+    /// context, sleeps for a grace period: packets are processed with bottom halves off.
+    pub(crate) fn release(&self, node: &Node) {
+        node.regions().remove(self.key);
+    }
+
+    /// Remembers the queue pair number of the owner, for people who look.
+    pub(crate) fn set_qpn(&self, qpn: u32) {
+        self.qpn.store(qpn, Relaxed);
+    }
+
+    /// The 24-bit key.
+    pub(crate) fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// The pinned memory.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// Offset of the local range, or `None` where it is not wholly inside the region.
+    pub(crate) fn local_offset(&self, addr: u64, len: u64) -> Option<u64> {
+        let offset = addr.checked_sub(self.addr)?;
+        (offset.checked_add(len)? <= self.len).then_some(offset)
+    }
+
+    /// Whether the region grants every bit of `access`.
+    pub(crate) fn grants(&self, access: u32) -> bool {
+        self.access & access == access
+    }
+
+    /// Checks a remote operation and gives the offset of its first byte [proto 5].
+    pub(crate) fn remote_offset(
+        &self,
+        rma_addr: u64,
+        len: u64,
+        access: u32,
+        partition: u32,
+    ) -> Result<u64, Code> {
+        if self.partition != 0 && self.partition != partition {
+            return Err(Code::ACCESS_PARTITION);
+        }
+        if !self.grants(access) {
+            return Err(Code::ACCESS_PERMISSION);
+        }
+        // The region lies within one multiple of 2^40, so the low bits are compared as they are.
+        let offset = (rma_addr & OFFSET_MASK)
+            .checked_sub(self.addr & OFFSET_MASK)
+            .ok_or(Code::ACCESS_BOUNDS)?;
+        let end = offset.checked_add(len).ok_or(Code::ACCESS_BOUNDS)?;
+        if end > self.len {
+            return Err(Code::ACCESS_BOUNDS);
+        }
+        Ok(offset)
+    }
+
+    /// Counts bytes that a peer has read.
+    pub(crate) fn count_read(&self, bytes: u64) {
+        self.remote_reads.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts bytes that a peer has written.
+    pub(crate) fn count_write(&self, bytes: u64) {
+        self.remote_writes.fetch_add(bytes, Relaxed);
+    }
+
+    /// What there is to tell.
+    pub(crate) fn info(&self) -> RegionInfo {
+        RegionInfo {
+            key: self.key,
+            addr: self.addr,
+            len: self.len,
+            rma_addr: u64::from(self.key) << OFFSET_BITS | self.addr & OFFSET_MASK,
+            access: self.access,
+            partition: self.partition,
+            qpn: self.qpn.load(Relaxed),
+            pid: self.pid,
+            remote_reads: self.remote_reads.load(Relaxed),
+            remote_writes: self.remote_writes.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests: what a queue pair asked for, until it completes.
+
+use kernel::{
+    list::{impl_list_arc_safe, impl_list_item, ListArc, ListLinks},
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use crate::{
+    kapi::{pages::Pages, skb::SkBuff},
+    proto::Code,
+    region::Region,
+    socket::Ticket,
+};
+
+/// What is asked for.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum WorkOp {
+    /// A message to the queue pair `dest`.
+    Send,
+    /// Local memory to the peer's, at this RMA address.
+    Write { remote: u64 },
+    /// The peer's memory, at this RMA address, to local memory.
+    Read { remote: u64 },
+}
+
+/// Where the local bytes are.
+pub(crate) enum Local {
+    /// No bytes.
+    None,
+    /// A kernel copy of a message, from its first byte.
+    Buffer(Pages),
+    /// A region of the caller, from this offset on. The region stays pinned until the work ends.
+    Region(Arc<Region>, u64),
+}
+
+/// One work request.
+#[pin_data]
+pub(crate) struct Work {
+    #[pin]
+    links: ListLinks,
+    /// What completes it, exactly once.
+    pub(crate) ticket: Ticket,
+    /// Queue pair of the peer: of a message its destination, of a remote access the one that the
+    /// socket is connected to. Works with the same destination start in the order of posting.
+    pub(crate) dest: u32,
+    pub(crate) op: WorkOp,
+    /// Bytes.
+    pub(crate) len: u32,
+    pub(crate) local: Local,
+    /// Place in the order of its flow; written when the work leaves the queue.
+    order: Atomic<u64>,
+    /// How often the peer refused it for want of a buffer.
+    refusals: Atomic<u32>,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Work { untracked; }
+}
+impl_list_item! {
+    impl ListItem<0> for Work { using ListLinks { self.links }; }
+}
+
+impl Work {
+    /// A new request. Process context.
+    pub(crate) fn new(
+        ticket: Ticket,
+        dest: u32,
+        op: WorkOp,
+        len: u32,
+        local: Local,
+    ) -> Result<ListArc<Work>> {
+        ListArc::pin_init(
+            try_pin_init!(Work {
+                links <- ListLinks::new(),
+                ticket,
+                dest,
+                op,
+                len,
+                local,
+                order: Atomic::new(0),
+                refusals: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn set_order(&self, order: u64) {
+        self.order.store(order, Relaxed);
+    }
+
+    /// Counts a refusal, and gives how many there were before.
+    pub(crate) fn count_refusal(&self) -> u32 {
+        self.refusals.fetch_add(1, Relaxed)
+    }
+
+    pub(crate) fn order(&self) -> u64 {
+        self.order.load(Relaxed)
+    }
+
+    /// The local pages, and the offset of the work's first byte in them.
+    fn pages(&self) -> Option<(&Pages, u64)> {
+        match &self.local {
+            Local::None => None,
+            Local::Buffer(pages) => Some((pages, 0)),
+            Local::Region(region, offset) => Some((region.pages(), *offset)),
+        }
+    }
+
+    /// Attaches `len` bytes from `offset` of the work to `skb`: copied when short, else as page
+    /// fragments.
+    pub(crate) fn attach(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
+        if len == 0 {
+            return Ok(());
+        }
+        let (pages, base) = self.pages().ok_or(EINVAL)?;
+        attach(pages, base.checked_add(offset).ok_or(EINVAL)?, len, skb)
+    }
+
+    /// Places `len` bytes of a Read response from `skb` at `offset` of the work.
+    pub(crate) fn place(
+        &self,
+        offset: u64,
+        skb: &SkBuff,
+        skb_offset: usize,
+        len: usize,
+    ) -> Result<(), Code> {
+        let (pages, base) = self.pages().ok_or(Code::ABORTED)?;
+        let offset = base.checked_add(offset).ok_or(Code::ABORTED)?;
+        pages
+            .copy_from_skb(offset, skb, skb_offset, len)
+            .map_err(|_| Code::ABORTED)
+    }
+}
+
+/// Blocks up to this many bytes are copied behind the headers: cheaper than a page reference,
+/// and a short block needs room for its padding.
+pub(crate) const COPY_MAX: usize = 192;
+
+/// Attaches bytes of `pages` to `skb`, after its headers.
+pub(crate) fn attach(pages: &Pages, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
+    if len <= COPY_MAX {
+        pages.copy_out(offset, skb.extend(len).ok_or(EINVAL)?)
+    } else {
+        pages.add_frags(offset, len, skb)
+    }
+}
