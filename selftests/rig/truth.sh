@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# The rig itself, on the host: whatever goes wrong in a guest must be seen outside. Part of
+# "make check"; guests are User Mode Linux, without the module.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+
+# ends STATUS SECONDS COMMAND…: a guest that runs the command for at most SECONDS ends with STATUS.
+ends() {
+	local wanted=$1 limit=$2 status=0
+	shift 2
+	vm/run --module none --timeout "$limit" --results "$results" uml -- "$@" || status=$?
+	tap_equal "$wanted" "$status" 'exit status'
+}
+no_module() {
+	local status=0
+	vm/run --module /superp/README --timeout 60 --results "$results" uml -- true || status=$?
+	tap_equal 125 "$status" 'exit status'
+}
+arguments() {
+	vm/run --module none --timeout 60 --results "$results" uml -- printf '%s|' 'a b' "c'd" '$e' | grep -qxF "a b|c'd|\$e|"
+}
+
+tap_case 'success is success' ends 0 60 true
+tap_case 'the exit status of the command comes through' ends 7 60 sh -c 'exit 7'
+tap_case 'arguments and output come through unchanged' arguments
+tap_case 'a guest that ends early is a failure' ends 123 60 busybox poweroff -f
+tap_case 'a guest that hangs is a failure' ends 124 5 sleep 1000
+tap_case 'a warning in the kernel log is a failure' ends 122 60 sh -c 'echo "WARNING: a test" >/dev/kmsg'
+tap_case 'a module that cannot be loaded is a failure' no_module
+tap_end
