@@ -98,6 +98,17 @@ pub(crate) enum ConnState {
     Broken = 4,
 }
 
+impl ConnState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ConnState::Created => "created",
+            ConnState::Established => "established",
+            ConnState::Stopped => "stopped",
+            ConnState::Broken => "broken",
+        }
+    }
+}
+
 /// What there is to tell of a connection.
 pub(crate) struct ConnInfo {
     pub(crate) state: ConnState,
@@ -159,12 +170,8 @@ pub(crate) struct Conn {
 fn fresh(config: &Config) -> Result<(Connection<Kernel>, flow::Flows, rx::Receiver), Refusal> {
     let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's windows");
     let proto = Connection::new(config, timer::now()).map_err(|e| match e {
-        NewError::Config(_) => {
-            Refusal::new(EINVAL, c"a connection parameter is out of range")
-        }
-        NewError::NoMemory => {
-            Refusal::new(ENOMEM, c"no memory for the connection's windows")
-        }
+        NewError::Config(_) => Refusal::new(EINVAL, c"a connection parameter is out of range"),
+        NewError::NoMemory => Refusal::new(ENOMEM, c"no memory for the connection's windows"),
     })?;
     let flows = flow::Flows::new(proto.xid_slots());
     let rx = rx::Receiver::new(proto.psn_slots(), proto.xid_slots()).map_err(no_memory)?;
@@ -244,7 +251,9 @@ impl Conn {
             crate::MAX_MESSAGE
         } else {
             let most = self.inner.lock().proto.max_request_len(&tx::STRICT_SEND);
-            u32::try_from(most).unwrap_or(u32::MAX).min(crate::MAX_MESSAGE)
+            u32::try_from(most)
+                .unwrap_or(u32::MAX)
+                .min(crate::MAX_MESSAGE)
         }
     }
 
@@ -267,10 +276,16 @@ impl Conn {
         match inner.state {
             ConnState::Created => {}
             ConnState::Established => {
-                return Err(Refusal::new(ealready(), c"the connection is started already"))
+                return Err(Refusal::new(
+                    ealready(),
+                    c"the connection is started already",
+                ))
             }
             ConnState::Broken | ConnState::Stopped => {
-                return Err(Refusal::new(enotconn(), c"the connection is broken: reset it first"))
+                return Err(Refusal::new(
+                    enotconn(),
+                    c"the connection is broken: reset it first",
+                ))
             }
         }
         inner.state = ConnState::Established;
@@ -283,7 +298,11 @@ impl Conn {
     /// Ends the present life: everything pending completes as aborted. With `again` a fresh one
     /// begins in state `Created`, else the connection is stopped for good. Process context, sleeps.
     pub(crate) fn reset(self: &Arc<Self>, again: bool) -> Result<(), Refusal> {
-        let fresh = if again { Some(fresh(&self.identity.config)?) } else { None };
+        let fresh = if again {
+            Some(fresh(&self.identity.config)?)
+        } else {
+            None
+        };
         let mut inner = self.inner.lock();
         self.established.store(false, Relaxed);
         inner.state = ConnState::Stopped;
@@ -471,7 +490,9 @@ impl Conn {
         let mut from = 0;
         while let Some((qpn, qp)) = self.node.qp_next(from) {
             qp.endpoint.broken(self.cid(), code);
-            let Some(next) = qpn.checked_add(1) else { break };
+            let Some(next) = qpn.checked_add(1) else {
+                break;
+            };
             from = next;
         }
     }

@@ -84,7 +84,10 @@ impl Region {
         pid: u32,
     ) -> Result<Arc<Region>, Refusal> {
         if len == 0 {
-            return Err(Refusal::new(EINVAL, c"length of a region must be at least 1 byte"));
+            return Err(Refusal::new(
+                EINVAL,
+                c"length of a region must be at least 1 byte",
+            ));
         }
         if access & !ACCESS_MASK != 0 {
             return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));

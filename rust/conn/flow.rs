@@ -275,7 +275,9 @@ impl Flows {
     pub(super) fn next(&mut self, index: u32, now: u64, limits: &impl Limits) -> Next {
         let runs = limits.runs();
         let one = limits.one_transaction();
-        let Some(flow) = self.flow(index) else { return Next::Nothing };
+        let Some(flow) = self.flow(index) else {
+            return Next::Nothing;
+        };
         if flow.not_before > now {
             return Next::NotBefore(flow.not_before);
         }
@@ -283,7 +285,9 @@ impl Flows {
         let sending = flow.sends > 0;
         let busy = flow.long || !flow.refused.is_empty() || (!runs && sending);
         let mut cursor = flow.queue.cursor_front();
-        let Some(head) = cursor.peek_next() else { return Next::Nothing };
+        let Some(head) = cursor.peek_next() else {
+            return Next::Nothing;
+        };
         let mut long = false;
         if head.op == WorkOp::Send {
             long = u64::from(head.len) > one;
@@ -334,7 +338,9 @@ impl Flows {
 
     /// No more of the work will be submitted.
     pub(super) fn close(&mut self, index: u32) {
-        let Some(active) = self.active(index) else { return };
+        let Some(active) = self.active(index) else {
+            return;
+        };
         active.closed = true;
         let flow = active.flow;
         if let Some(flow) = self.flow(flow) {

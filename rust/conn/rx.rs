@@ -301,7 +301,10 @@ impl Owner for Target<'_> {
             },
             _ => assembly,
         };
-        if whole.message_len.is_some_and(|len| whole.bytes != u64::from(len)) {
+        if whole
+            .message_len
+            .is_some_and(|len| whole.bytes != u64::from(len))
+        {
             return Err(Code::MALFORMED);
         }
         let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
@@ -355,8 +358,20 @@ impl Inner {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
         };
-        let Inner { proto, flows, rx, stats, .. } = self;
-        let mut target = Target { conn, rx, flows, stats, skb };
+        let Inner {
+            proto,
+            flows,
+            rx,
+            stats,
+            ..
+        } = self;
+        let mut target = Target {
+            conn,
+            rx,
+            flows,
+            stats,
+            skb,
+        };
         if release {
             proto.release(now, &packet, &mut target)
         } else {

@@ -62,7 +62,9 @@ impl Inner {
         };
         let mut progress = false;
         while self.proto.can_submit() {
-            let Some(flow) = self.flows.first_ready() else { break };
+            let Some(flow) = self.flows.first_ready() else {
+                break;
+            };
             let index = match self.flows.current(flow) {
                 Some(index) => index,
                 None => match self.flows.next(flow, now, &limits) {
@@ -126,12 +128,19 @@ impl Inner {
             WorkOp::Write { remote } => {
                 let address = remote.wrapping_add(submitted);
                 if u64::from(total) < BLOCK_MIN {
-                    ReqOp::WriteExt { address, qp: 0, imm: None, solicited: false }
+                    ReqOp::WriteExt {
+                        address,
+                        qp: 0,
+                        imm: None,
+                        solicited: false,
+                    }
                 } else {
                     ReqOp::Write { address }
                 }
             }
-            WorkOp::Read { remote } => ReqOp::Read { address: remote.wrapping_add(submitted) },
+            WorkOp::Read { remote } => ReqOp::Read {
+                address: remote.wrapping_add(submitted),
+            },
         };
         let mut len = rest.min(self.proto.max_request_len(&op));
         let tail = rest.saturating_sub(len);
@@ -166,7 +175,9 @@ impl Inner {
     /// A transaction has ended; with the last one its work does.
     pub(super) fn transaction_ended(&mut self, token: u64, result: Result<(), Code>, now: u64) {
         let index = (token >> 32) as u32;
-        let Some(active) = self.flows.active(index) else { return };
+        let Some(active) = self.flows.active(index) else {
+            return;
+        };
         active.transactions = active.transactions.saturating_sub(1);
         match result {
             Ok(()) if active.closed && active.transactions == 0 => self.work_ended(index, now),
@@ -178,7 +189,9 @@ impl Inner {
     /// A work cannot succeed any more; it ends when nothing of it is under way.
     fn work_failed(&mut self, index: u32, code: Code, now: u64) {
         self.flows.close(index);
-        let Some(active) = self.flows.active(index) else { return };
+        let Some(active) = self.flows.active(index) else {
+            return;
+        };
         // A refusal for want of a buffer is repeated, but not when anything else went wrong.
         match active.error {
             Some(first) if !is_refusal(first) => {}
@@ -190,7 +203,9 @@ impl Inner {
     }
 
     fn work_ended(&mut self, index: u32, now: u64) {
-        let Some(active) = self.flows.finish(index) else { return };
+        let Some(active) = self.flows.finish(index) else {
+            return;
+        };
         let work = active.work;
         match active.error {
             None => work.ticket.complete(Ok(())),
@@ -246,8 +261,11 @@ impl Conn {
                     if let Payload::Reply(reply) = &transmit.payload {
                         inner.proto.refuse_reply(reply.xid, code);
                     }
-                    match self.build(&mut inner.flows, path.headroom(), &transmit.without_payload())
-                    {
+                    match self.build(
+                        &mut inner.flows,
+                        path.headroom(),
+                        &transmit.without_payload(),
+                    ) {
                         Ok(skb) => skb,
                         Err(_) => continue,
                     }
@@ -272,8 +290,7 @@ impl Conn {
             .emit(&mut headers, |_| 0)
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
-        let mut skb =
-            SkBuff::alloc(headroom, len + work::COPY_MAX).ok_or(BuildError::NoMemory)?;
+        let mut skb = SkBuff::alloc(headroom, len + work::COPY_MAX).ok_or(BuildError::NoMemory)?;
         let no_memory = |_| BuildError::NoMemory;
         skb.put(headers).map_err(no_memory)?;
         match &transmit.payload {
@@ -285,7 +302,11 @@ impl Conn {
                 let first = request.token & u64::from(u32::MAX);
                 active
                     .work
-                    .attach(first + u64::from(request.offset), request.len as usize, &mut skb)
+                    .attach(
+                        first + u64::from(request.offset),
+                        request.len as usize,
+                        &mut skb,
+                    )
                     .map_err(no_memory)?;
                 skb.put_zero(request.pad.into()).map_err(no_memory)?;
             }
@@ -316,7 +337,8 @@ impl Conn {
                 self.identity.partition,
             )
             .map_err(BuildError::Reply)?;
-        work::attach(region.pages(), offset, len as usize, skb).map_err(|_| BuildError::NoMemory)?;
+        work::attach(region.pages(), offset, len as usize, skb)
+            .map_err(|_| BuildError::NoMemory)?;
         region.count_read(len.into());
         Ok(())
     }

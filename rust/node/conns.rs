@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connections of a node: making, finding and removing them.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::{ports::Port, Node, Refusal, Settings};
+use crate::{
+    conn::{Conn, ConnParams, Identity},
+    kapi::{
+        errno::eaddrnotavail,
+        net,
+        path::{Encap, Path, PathConfig},
+    },
+    netlink::{self, Event},
+    params,
+    proto::wire::Sunh,
+};
+
+/// Largest packet, PDL header and up: what 16 page fragments hold at any alignment.
+const MTU_MAX: u32 = 15 * 4096;
+
+/// First port of the dynamic range: entropy of UDP encapsulation [proto 2.7].
+const DYNAMIC_PORTS: u16 = 0xc000;
+
+/// Whether the address is IPv4, mapped.
+fn is_v4(addr: &[u8; 16]) -> bool {
+    addr.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
+}
+
+/// The SUNH address of an IP address: the low bits of its host part.
+fn sunh_of(addr: &[u8; 16], bits: u64) -> u16 {
+    let low = u16::from_be_bytes([addr[14], addr[15]]);
+    (u32::from(low) & ((1u32 << bits.min(16)) - 1)) as u16
+}
+
+/// Spreads connections over paths and queues: any mixing does.
+fn entropy(local_cid: u16, remote_cid: u16) -> u32 {
+    (u32::from(local_cid) << 16 | u32::from(remote_cid)).wrapping_mul(0x9e37_79b1) >> 12
+}
+
+impl Node {
+    /// The connection with this local id. Any context.
+    pub(crate) fn conn(&self, cid: u32) -> Option<Arc<Conn>> {
+        self.conns.get(cid)
+    }
+
+    /// The connection with the lowest local id from `from` on.
+    pub(crate) fn conns(&self, from: u32) -> Option<(u32, Arc<Conn>)> {
+        self.conns.next(from)
+    }
+
+    /// The started connection to `remote` (and from `local`, where given): the one with this local
+    /// id, or with `CID_ANY` the one with the lowest.
+    pub(crate) fn conn_for(
+        &self,
+        local: Option<&[u8; 16]>,
+        remote: &[u8; 16],
+        cid: u32,
+    ) -> Option<Arc<Conn>> {
+        let fits = |conn: &Conn| {
+            let id = conn.identity();
+            conn.established() && id.remote == *remote && local.is_none_or(|l| id.local == *l)
+        };
+        if cid != crate::CID_ANY {
+            return self.conns.get(cid).filter(|conn| fits(conn));
+        }
+        let mut from = 0;
+        while let Some((cid, conn)) = self.conns.next(from) {
+            if fits(&conn) {
+                return Some(conn);
+            }
+            from = cid + 1;
+        }
+        None
+    }
+
+    /// Whether `addr` is an address of this node.
+    pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
+        let mut found = false;
+        self.each_conn(|conn| found |= conn.identity().local == *addr);
+        found || net::is_local_address(self.net, addr)
+    }
+
+    /// Makes a connection in state `Created`. Process context.
+    pub(crate) fn conn_new(self: &Arc<Self>, params: &ConnParams) -> Result<Arc<Conn>, Refusal> {
+        let config = self.config.lock();
+        if config.gone {
+            return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
+        }
+        let identity = self.identity(&config, params)?;
+        let path = Path::new(self.net, &self.path_config(&identity)).map_err(|e| {
+            Refusal::new(
+                e,
+                c"no path to the peer: check device, addresses and routes",
+            )
+        })?;
+        let mut identity = identity;
+        let most = path.mtu().min(MTU_MAX);
+        identity.config.mtu = match params.mtu {
+            None => most,
+            Some(mtu) if mtu <= most => mtu,
+            Some(_) => {
+                return Err(Refusal::new(
+                    EINVAL,
+                    c"mtu is larger than the path carries (device MTU less network headers)",
+                ))
+            }
+        };
+        if identity.config.validate().is_err() {
+            return Err(Refusal::new(
+                EINVAL,
+                c"a parameter of the connection is out of range, or its mtu too small",
+            ));
+        }
+        let conn = Conn::new(self.clone(), identity, path)?;
+        self.conns.insert(conn.cid(), conn.clone()).map_err(|e| {
+            if e == EBUSY {
+                Refusal::new(EEXIST, c"a connection with this local-cid exists")
+            } else {
+                Refusal::new(e, c"no memory for the connection")
+            }
+        })?;
+        drop(config);
+        conn.tell_created();
+        Ok(conn)
+    }
+
+    /// Decides what `params` left open and checks it against the node.
+    fn identity(&self, config: &Settings, params: &ConnParams) -> Result<Identity, Refusal> {
+        let limit = self.params.get(params::CONNS_PER_XPU);
+        let (mut n, mut free) = (0u64, 1u32);
+        self.each_conn(|conn| {
+            n += 1;
+            // They come in rising order.
+            if conn.cid() == free {
+                free += 1;
+            }
+        });
+        if n >= limit {
+            return Err(Refusal::new(
+                ENOSPC,
+                c"as many connections as pdl_conns_per_xpu allows exist already",
+            ));
+        }
+        let cid = match params.local_cid {
+            Some(cid) => cid,
+            None => {
+                u16::try_from(free).map_err(|_| Refusal::new(ENOSPC, c"no free connection id"))?
+            }
+        };
+        let v4 = is_v4(&params.remote);
+        if v4 && params.encap == Encap::Udp6 || !v4 && params.encap == Encap::Udp4 {
+            return Err(Refusal::new(
+                EINVAL,
+                c"remote-addr is not of the family of the encapsulation",
+            ));
+        }
+        let ifindex = self.port_for(config, params)?;
+        let local = match params.local {
+            Some(local) => local,
+            None => net::local_address(self.net, ifindex, &params.remote).ok_or_else(|| {
+                Refusal::new(
+                    eaddrnotavail(),
+                    c"no local address towards the peer: give local-addr",
+                )
+            })?,
+        };
+        if is_v4(&local) != v4 {
+            return Err(Refusal::new(
+                EINVAL,
+                c"local-addr and remote-addr are of different families",
+            ));
+        }
+        let bits = self.params.get(params::NUM_CADDR_BITS);
+        let flow_label = params
+            .flow_label
+            .unwrap_or_else(|| entropy(cid, params.config.remote_cid));
+        Ok(Identity {
+            cid,
+            encap: params.encap,
+            ifindex,
+            local,
+            remote: params.remote,
+            local_sunh: sunh_of(&local, bits),
+            remote_sunh: sunh_of(&params.remote, bits),
+            mac: params.mac,
+            partition: params.partition,
+            tclass: params.tclass,
+            hop_limit: params
+                .hop_limit
+                .unwrap_or(self.params.get(params::HOP_LIMIT) as u8),
+            flow_label: flow_label & 0xf_ffff,
+            config: params.config.clone(),
+        })
+    }
+
+    /// The device of a new connection; 0: by route.
+    fn port_for(&self, config: &Settings, params: &ConnParams) -> Result<u32, Refusal> {
+        let sunh = params.encap == Encap::Sunh;
+        let serves = |port: &&Port| if sunh { port.sunh } else { port.udp };
+        let no_port = || {
+            Refusal::new(
+                ENODEV,
+                c"no port serves this encapsulation: make the device a port first",
+            )
+        };
+        if params.ifindex != 0 {
+            return config
+                .ports
+                .iter()
+                .filter(serves)
+                .find(|p| p.ifindex == params.ifindex)
+                .map(|p| p.ifindex)
+                .ok_or_else(no_port);
+        }
+        let mut ports = config.ports.iter().filter(serves);
+        let first = ports.next().ok_or_else(no_port)?;
+        if !sunh {
+            return Ok(0);
+        }
+        match ports.next() {
+            None => Ok(first.ifindex),
+            Some(_) => Err(Refusal::new(
+                EINVAL,
+                c"several ports serve SUNH: name the device",
+            )),
+        }
+    }
+
+    fn path_config(&self, id: &Identity) -> PathConfig {
+        let header = Sunh {
+            traffic_class: id.tclass,
+            next_header: crate::next_header(),
+            hop_limit: id.hop_limit,
+            flow_label: (id.flow_label & 0xfff) as u16,
+            source: id.local_sunh,
+            destination: id.remote_sunh,
+        };
+        PathConfig {
+            encap: id.encap,
+            ifindex: id.ifindex,
+            local: id.local,
+            remote: id.remote,
+            sunh: header.bytes(),
+            mac: id.mac,
+            tclass: id.tclass,
+            hop_limit: id.hop_limit,
+            flow_label: id.flow_label,
+            sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
+            dport: self.params.get(params::UDP_PORT) as u16,
+            ethertype: crate::ethertype(),
+        }
+    }
+
+    fn existing(&self, cid: u16) -> Result<Arc<Conn>, Refusal> {
+        self.conn(cid.into())
+            .ok_or_else(|| Refusal::new(ENOENT, c"no connection with this local-cid"))
+    }
+
+    /// Starts local requests on a connection.
+    pub(crate) fn conn_start(&self, cid: u16) -> Result<(), Refusal> {
+        self.existing(cid)?.start()
+    }
+
+    /// Gives a connection a fresh life in state `Created`.
+    pub(crate) fn conn_reset(&self, cid: u16) -> Result<(), Refusal> {
+        self.existing(cid)?.reset(true)
+    }
+
+    /// Removes a connection; everything pending completes as aborted.
+    pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
+        let config = self.config.lock();
+        let conn = self.existing(cid)?;
+        self.conns.remove(cid.into());
+        drop(config);
+        conn.reset(false)?;
+        netlink::notify(
+            self,
+            Event::ConnDeleted {
+                local_cid: cid,
+                remote: conn.remote(),
+            },
+        );
+        Ok(())
+    }
+}

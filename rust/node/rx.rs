@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets from the links to their connections. Everything here runs in softirq.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::Node;
+use crate::{
+    conn::Conn,
+    kapi::{path::Encap, skb::SkBuff},
+    proto::{
+        wire::{PdlHeader, Sunh, FIXED_LEN},
+        DropReason,
+    },
+};
+
+impl Node {
+    /// A SUNH frame, data at the SUNH header. Softirq.
+    pub(crate) fn rx_sunh(&self, ifindex: u32, mut skb: SkBuff) {
+        if let Err(reason) = self
+            .sunh_to_conn(ifindex, &mut skb)
+            .map(|conn| conn.receive(skb))
+        {
+            self.count_drop(reason);
+        }
+    }
+
+    fn sunh_to_conn(&self, ifindex: u32, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
+        if !skb.may_pull(Sunh::LEN) {
+            return Err(DropReason::TooShort);
+        }
+        let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
+        let header = Sunh::parse(header);
+        if header.next_header != crate::next_header() {
+            return Err(DropReason::NextHeader);
+        }
+        if !skb.pull(Sunh::LEN) {
+            return Err(DropReason::TooShort);
+        }
+        let conn = self.conn_of(skb)?;
+        let id = conn.identity();
+        if id.encap != Encap::Sunh || id.ifindex != ifindex {
+            return Err(DropReason::WrongPath);
+        }
+        if header.destination != id.local_sunh {
+            return Err(DropReason::NotOurs);
+        }
+        if header.source != id.remote_sunh {
+            return Err(DropReason::WrongSource);
+        }
+        Ok(conn)
+    }
+
+    /// A datagram on our UDP port, data at the PDL header. Softirq.
+    pub(crate) fn rx_udp(&self, src: [u8; 16], dst: [u8; 16], _ifindex: u32, mut skb: SkBuff) {
+        let found = self.conn_of(&mut skb).and_then(|conn| {
+            let id = conn.identity();
+            if id.encap == Encap::Sunh {
+                Err(DropReason::WrongPath)
+            } else if id.remote != src {
+                Err(DropReason::WrongSource)
+            } else if id.local != dst {
+                Err(DropReason::NotOurs)
+            } else {
+                Ok(conn)
+            }
+        });
+        match found {
+            Ok(conn) => conn.receive(skb),
+            Err(reason) => self.count_drop(reason),
+        }
+    }
+
+    /// The connection that the PDL header at the front of `skb` names; the fixed headers are
+    /// linear then.
+    fn conn_of(&self, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
+        if !skb.may_pull(FIXED_LEN) {
+            return Err(DropReason::TooShort);
+        }
+        let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
+        self.conn(PdlHeader::parse(header).dcid.into())
+            .ok_or(DropReason::NoConnection)
+    }
+}
