@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections.
+
+use super::{param, refused};
+use crate::{
+    conn::{Conn, ConnParams, ConnState, ConnStats},
+    kapi::{
+        net::Net,
+        nl::{self, numbers::*, Attr, Dump, Message, Request},
+        path::Encap,
+    },
+    node::{Node, Refusal},
+    params,
+};
+use kernel::prelude::*;
+
+/// Largest Hop Limit and Flow Label of a SUNH header [proto 2.1].
+const SUNH_HOP_LIMIT_MAX: u8 = 15;
+const SUNH_FLOW_LABEL_MAX: u32 = 0xfff;
+
+/// A state as a number of the family.
+pub(super) fn state(state: ConnState) -> u32 {
+    match state {
+        ConnState::Created => SUPERP_CONN_STATE_CREATED,
+        ConnState::Established => SUPERP_CONN_STATE_ESTABLISHED,
+        ConnState::Stopped => SUPERP_CONN_STATE_STOPPED,
+        ConnState::Broken => SUPERP_CONN_STATE_BROKEN,
+    }
+}
+
+fn encap(encap: Encap) -> u32 {
+    match encap {
+        Encap::Sunh => SUPERP_ENCAP_SUNH,
+        Encap::Udp4 => SUPERP_ENCAP_UDP4,
+        Encap::Udp6 => SUPERP_ENCAP_UDP6,
+    }
+}
+
+fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
+    let info = conn.info();
+    let id = &info.identity;
+    msg.put_u16(SUPERP_A_CONN_LOCAL_CID, id.cid)?;
+    msg.put_u16(SUPERP_A_CONN_REMOTE_CID, id.config.remote_cid)?;
+    msg.put_u32(SUPERP_A_CONN_ENCAP, encap(id.encap))?;
+    if id.ifindex != 0 {
+        msg.put_u32(SUPERP_A_CONN_IFINDEX, id.ifindex)?;
+        nl::with_device_name(net, id.ifindex, |name| {
+            msg.put_text(SUPERP_A_CONN_IFNAME, name)
+        })
+        .transpose()?;
+    }
+    msg.put(SUPERP_A_CONN_LOCAL_ADDR, &id.local)?;
+    msg.put(SUPERP_A_CONN_REMOTE_ADDR, &id.remote)?;
+    if let Some(mac) = &id.mac {
+        msg.put(SUPERP_A_CONN_LLADDR, mac)?;
+    }
+    msg.put_u8(SUPERP_A_CONN_ORDERED_TX, id.config.ordered_tx.into())?;
+    msg.put_u8(SUPERP_A_CONN_ORDERED_RX, id.config.ordered_rx.into())?;
+    msg.put_u8(SUPERP_A_CONN_EXT, id.config.ext.into())?;
+    msg.put_u32(SUPERP_A_CONN_PARTITION, id.partition)?;
+    msg.put_u8(SUPERP_A_CONN_TCLASS, id.tclass)?;
+    msg.put_u8(SUPERP_A_CONN_HOP_LIMIT, id.hop_limit)?;
+    msg.put_u32(SUPERP_A_CONN_FLOW_LABEL, id.flow_label)?;
+    msg.put_u32(SUPERP_A_CONN_MTU, id.config.mtu)?;
+    msg.put_u32(SUPERP_A_CONN_START_PSN, id.config.start_psn)?;
+    msg.put_u16(SUPERP_A_CONN_START_XID, id.config.start_xid)?;
+    for param in (0..).map_while(params::nth) {
+        let value = params::config_get(&id.config, param);
+        if let Some((value, spec)) = value.zip(param.spec()) {
+            msg.nest(SUPERP_A_CONN_PARAM, |msg| {
+                msg.put_text(SUPERP_A_CONN_PARAM_NAME, spec.name)?;
+                msg.put_uint(SUPERP_A_CONN_PARAM_VALUE, value)
+            })?;
+        }
+    }
+    msg.put_u32(SUPERP_A_CONN_STATE, state(info.state))?;
+    if !info.cause.is_empty() {
+        msg.put_text(SUPERP_A_CONN_CAUSE, info.cause)?;
+    }
+    if stats {
+        msg.nest(SUPERP_A_CONN_STATS, |msg| put_stats(msg, &conn.stats()))?;
+    }
+    Ok(())
+}
+
+fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
+    let proto = &stats.proto;
+    let counters = [
+        (SUPERP_A_CONN_STATS_TX_PACKETS, proto.tx_packets),
+        (SUPERP_A_CONN_STATS_RX_PACKETS, proto.rx_packets),
+        (SUPERP_A_CONN_STATS_TX_BYTES, proto.tx_bytes),
+        (SUPERP_A_CONN_STATS_RX_BYTES, proto.rx_bytes),
+        (SUPERP_A_CONN_STATS_TX_OPS, proto.tx_operations),
+        (SUPERP_A_CONN_STATS_RX_OPS, proto.rx_operations),
+        (SUPERP_A_CONN_STATS_TX_ACKS, proto.tx_acks),
+        (SUPERP_A_CONN_STATS_RX_ACKS, proto.rx_acks),
+        (SUPERP_A_CONN_STATS_RX_NACKS, proto.rx_nacks),
+        (SUPERP_A_CONN_STATS_RETRANS_FAST, proto.retransmits_fast),
+        (SUPERP_A_CONN_STATS_RETRANS_RTO, proto.retransmits_timeout),
+        (SUPERP_A_CONN_STATS_RETRANS_FULL, proto.retransmits_full_window),
+        (SUPERP_A_CONN_STATS_TIMEOUTS, proto.timeouts),
+        (SUPERP_A_CONN_STATS_PROBES, proto.probes),
+        (SUPERP_A_CONN_STATS_RX_DUPLICATES, proto.duplicates),
+        (SUPERP_A_CONN_STATS_RX_OUT_OF_ORDER, proto.out_of_order),
+        (SUPERP_A_CONN_STATS_RX_OUT_OF_WINDOW, proto.out_of_window),
+        (SUPERP_A_CONN_STATS_RX_PROTOCOL_ERRORS, proto.protocol_errors),
+        (SUPERP_A_CONN_STATS_WINDOW_FULL_NS, proto.window_full_ns),
+        (SUPERP_A_CONN_STATS_SRTT_NS, proto.srtt),
+        (SUPERP_A_CONN_STATS_RTTVAR_NS, proto.rttvar),
+        (SUPERP_A_CONN_STATS_RTO_NS, proto.rto),
+        (SUPERP_A_CONN_STATS_TRANSACTIONS, proto.transactions),
+        (SUPERP_A_CONN_STATS_COMPLETED, proto.completed),
+        (SUPERP_A_CONN_STATS_FAILED, proto.failed),
+        (SUPERP_A_CONN_STATS_REFUSED, proto.refused),
+        (SUPERP_A_CONN_STATS_REPORTS_LOST, proto.reports_lost),
+        (SUPERP_A_CONN_STATS_TX_MESSAGES, stats.tx_messages),
+        (SUPERP_A_CONN_STATS_RX_MESSAGES, stats.rx_messages),
+        (SUPERP_A_CONN_STATS_TX_WRITES, stats.tx_writes),
+        (SUPERP_A_CONN_STATS_TX_READS, stats.tx_reads),
+        (SUPERP_A_CONN_STATS_RX_WRITE_BYTES, stats.rx_write_bytes),
+        (SUPERP_A_CONN_STATS_RX_READ_BYTES, stats.rx_read_bytes),
+        (SUPERP_A_CONN_STATS_ACCESS_VIOLATIONS, stats.access_violations),
+        (SUPERP_A_CONN_STATS_RX_NO_BUFFER, stats.rx_no_buffer),
+        (SUPERP_A_CONN_STATS_TX_NO_BUFFER, stats.tx_no_buffer),
+        (SUPERP_A_CONN_STATS_TX_PATH_ERRORS, stats.tx_path_errors),
+        (SUPERP_A_CONN_STATS_TX_NO_MEMORY, stats.tx_no_memory),
+    ];
+    for (attr, value) in counters {
+        msg.put_uint(attr, value)?;
+    }
+    Ok(())
+}
+
+fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
+    let attr = request
+        .attr(SUPERP_A_CONN_LOCAL_CID)
+        .ok_or_else(|| request.missing(SUPERP_A_CONN_LOCAL_CID, c"local-cid is missing"))?;
+    Ok((attr, u16::from_ne_bytes(attr.array()?)))
+}
+
+/// conn-get, one.
+pub(crate) fn get(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    let (at, cid) = cid(request)?;
+    let stats = request.attr(SUPERP_A_CONN_WANT_STATS).is_some();
+    let conn = node.conn(cid.into()).ok_or_else(|| {
+        request.refuse(Some(at), ENOENT, c"no connection with this local-cid")
+    })?;
+    request.reply(|msg| put(msg, request.net(), &conn, stats))
+}
+
+/// conn-get, all.
+pub(crate) fn dump(dump: Dump<'_>) -> Result {
+    let request = dump.request();
+    let node = request.node()?;
+    let stats = request.attr(SUPERP_A_CONN_WANT_STATS).is_some();
+    dump.each(
+        |from| {
+            let (cid, conn) = node.conns(u32::try_from(from).ok()?)?;
+            Some((cid.into(), conn))
+        },
+        |msg, conn| put(msg, node.net(), conn, stats),
+    )
+}
+
+/// conn-new.
+pub(crate) fn new(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    let conn = node
+        .conn_new(&params_of(request, &node)?)
+        .map_err(|refusal| refused(request, None, refusal))?;
+    let cid = conn.info().identity.cid;
+    let told = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
+    if told.is_err() {
+        // Nobody knows its number.
+        let _ = node.conn_del(cid);
+    }
+    told
+}
+
+/// What a request to create asks for.
+fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
+    let byte = |attr: u32| -> Result<Option<u8>> {
+        let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
+        Ok(bytes.map(u8::from_ne_bytes))
+    };
+    let short = |attr: u32| -> Result<Option<u16>> {
+        let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
+        Ok(bytes.map(u16::from_ne_bytes))
+    };
+    let word = |attr: u32| -> Result<Option<u32>> {
+        let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
+        Ok(bytes.map(u32::from_ne_bytes))
+    };
+
+    let encap = match word(SUPERP_A_CONN_ENCAP)? {
+        Some(SUPERP_ENCAP_SUNH) => Encap::Sunh,
+        Some(SUPERP_ENCAP_UDP4) => Encap::Udp4,
+        Some(SUPERP_ENCAP_UDP6) => Encap::Udp6,
+        _ => {
+            return Err(request.missing(
+                SUPERP_A_CONN_ENCAP,
+                c"encap is missing: sunh, udp4 or udp6",
+            ))
+        }
+    };
+    let mut config = node.conn_defaults();
+    config.remote_cid = short(SUPERP_A_CONN_REMOTE_CID)?.ok_or_else(|| {
+        request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing")
+    })?;
+    config.ordered_tx = byte(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
+    config.ordered_rx = byte(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
+    config.ext = byte(SUPERP_A_CONN_EXT)? == Some(1);
+    config.start_psn = word(SUPERP_A_CONN_START_PSN)?.unwrap_or(0);
+    config.start_xid = short(SUPERP_A_CONN_START_XID)?.unwrap_or(0);
+    for nest in request.attrs(SUPERP_A_CONN_PARAM) {
+        let (name, value) = nest
+            .nested(SUPERP_A_CONN_PARAM_NAME)
+            .zip(nest.nested(SUPERP_A_CONN_PARAM_VALUE))
+            .ok_or_else(|| {
+                request.refuse(Some(nest), EINVAL, c"a parameter needs a name and a value")
+            })?;
+        let (id, spec) = param::named(request, name)?;
+        let value = param::value(request, value, &spec)?;
+        if !params::config_set(&mut config, id, value) {
+            let text = fmt!("{} is the node's: it cannot be set for a connection", spec.name);
+            return Err(request.refuse_fmt(Some(name), EINVAL, text));
+        }
+    }
+
+    Ok(ConnParams {
+        local_cid: short(SUPERP_A_CONN_LOCAL_CID)?,
+        encap,
+        ifindex: word(SUPERP_A_CONN_IFINDEX)?.unwrap_or(0),
+        local: address(request, SUPERP_A_CONN_LOCAL_ADDR)?,
+        remote: address(request, SUPERP_A_CONN_REMOTE_ADDR)?.ok_or_else(|| {
+            request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing")
+        })?,
+        mac: lladdr(request, encap)?,
+        partition: word(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
+        tclass: byte(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
+        hop_limit: hop_limit(request, encap)?,
+        flow_label: flow_label(request, encap)?,
+        mtu: word(SUPERP_A_CONN_MTU)?,
+        config,
+    })
+}
+
+/// An address of one host.
+fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
+    let Some(attr) = request.attr(attr) else {
+        return Ok(None);
+    };
+    let addr: [u8; 16] = attr.array()?;
+    let group = match addr {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, first, ..] => first == 0 || first >= 224,
+        [first, ..] => first == 0xff || addr == [0; 16],
+    };
+    if group {
+        return Err(request.refuse(
+            Some(attr),
+            EINVAL,
+            c"not an address of one host: unspecified, multicast or broadcast",
+        ));
+    }
+    Ok(Some(addr))
+}
+
+fn lladdr(request: Request<'_>, encap: Encap) -> Result<Option<[u8; 6]>> {
+    let Some(attr) = request.attr(SUPERP_A_CONN_LLADDR) else {
+        return Ok(None);
+    };
+    let mac: [u8; 6] = attr.array()?;
+    let [first, ..] = mac;
+    if encap != Encap::Sunh {
+        return Err(request.refuse(Some(attr), EINVAL, c"lladdr is for encap sunh only"));
+    }
+    if first & 1 != 0 || mac == [0; 6] {
+        return Err(request.refuse(
+            Some(attr),
+            EINVAL,
+            c"lladdr is not an address of one station: all zero, multicast or broadcast",
+        ));
+    }
+    Ok(Some(mac))
+}
+
+fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
+    let Some(attr) = request.attr(SUPERP_A_CONN_HOP_LIMIT) else {
+        return Ok(None);
+    };
+    let [value] = attr.array()?;
+    if encap == Encap::Sunh && value > SUNH_HOP_LIMIT_MAX {
+        let text = fmt!("hop-limit {value} is out of range 1..{SUNH_HOP_LIMIT_MAX} of sunh");
+        return Err(request.refuse_fmt(Some(attr), ERANGE, text));
+    }
+    Ok(Some(value))
+}
+
+fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
+    let Some(attr) = request.attr(SUPERP_A_CONN_FLOW_LABEL) else {
+        return Ok(None);
+    };
+    let value = u32::from_ne_bytes(attr.array()?);
+    if encap == Encap::Sunh && value > SUNH_FLOW_LABEL_MAX {
+        let text = fmt!("flow-label {value} is out of range 0..{SUNH_FLOW_LABEL_MAX} of sunh");
+        return Err(request.refuse_fmt(Some(attr), ERANGE, text));
+    }
+    Ok(Some(value))
+}
+
+fn by_cid(request: Request<'_>, act: fn(&Node, u16) -> Result<(), Refusal>) -> Result {
+    let node = request.node()?;
+    let (at, cid) = cid(request)?;
+    act(&node, cid).map_err(|refusal| refused(request, Some(at), refusal))
+}
+
+/// conn-del.
+pub(crate) fn del(request: Request<'_>) -> Result {
+    by_cid(request, Node::conn_del)
+}
+
+/// conn-start.
+pub(crate) fn start(request: Request<'_>) -> Result {
+    by_cid(request, Node::conn_start)
+}
+
+/// conn-reset.
+pub(crate) fn reset(request: Request<'_>) -> Result {
+    by_cid(request, Node::conn_reset)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The node itself.
+
+use crate::{
+    kapi::nl::{self, numbers::*, Request},
+    params,
+};
+use kernel::prelude::*;
+
+/// node-get.
+pub(crate) fn get(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    let info = node.info();
+    request.reply(|msg| {
+        msg.put_u16(SUPERP_A_NODE_FAMILY, crate::family())?;
+        msg.put_u32(SUPERP_A_NODE_UAPI_VERSION, SUPERP_UAPI_VERSION)?;
+        msg.put_text(SUPERP_A_NODE_MODULE_VERSION, super::VERSION)?;
+        msg.put_u16(SUPERP_A_NODE_ETHERTYPE, crate::ethertype())?;
+        msg.put_u8(SUPERP_A_NODE_NEXT_HEADER, crate::next_header())?;
+        // CAST: The parameters' ranges.
+        msg.put_u16(
+            SUPERP_A_NODE_UDP_PORT,
+            node.param_get(params::UDP_PORT) as u16,
+        )?;
+        msg.put_u8(
+            SUPERP_A_NODE_CADDR_BITS,
+            node.param_get(params::NUM_CADDR_BITS) as u8,
+        )?;
+        msg.put_u32(SUPERP_A_NODE_PORTS, info.ports)?;
+        msg.put_u32(SUPERP_A_NODE_CONNS, info.conns)?;
+        msg.put_u32(SUPERP_A_NODE_QPS, info.qps)?;
+        msg.put_u32(SUPERP_A_NODE_REGIONS, info.regions)?;
+        let mut from = 0;
+        while let Some(port) = node.port_next(from) {
+            for addr in nl::device_addresses(request.net(), port.ifindex) {
+                msg.put(SUPERP_A_NODE_ADDRESS, &addr)?;
+            }
+            from = port.ifindex.saturating_add(1);
+        }
+        msg.put(SUPERP_A_NODE_CM_ADDRESS, &node.cm_address())
+    })
+}
+
+/// node-set.
+pub(crate) fn set(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    match request.attr(SUPERP_A_NODE_CM_ADDRESS) {
+        Some(addr) => node.set_cm_address(addr.array()?),
+        None => {
+            return Err(request.missing(
+                SUPERP_A_NODE_CM_ADDRESS,
+                c"nothing to set: cm-address is missing",
+            ))
+        }
+    }
+    Ok(())
+}
+
+/// stats-get.
+pub(crate) fn stats(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    request.reply(|msg| {
+        for (name, value) in (0..).map_while(|i| node.drop_nth(i)) {
+            msg.nest(SUPERP_A_STATS_DROP, |drop| {
+                drop.put_text(SUPERP_A_COUNTER_NAME, name)?;
+                drop.put_uint(SUPERP_A_COUNTER_VALUE, value)
+            })?;
+        }
+        Ok(())
+    })
+}
