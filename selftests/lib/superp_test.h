@@ -31,7 +31,10 @@
 #include <linux/superp.h>
 #include <linux/superp_netlink.h>
 
+/* A program that is no test by itself, but part of one, goes without. */
+#ifndef SUPERP_TEST_PLAIN
 #include "kselftest_harness.h"
+#endif
 
 struct node {
 	char	name[64];	/* of the network namespace */
