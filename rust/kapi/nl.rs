@@ -110,9 +110,7 @@ impl<'a> Request<'a> {
             let _ = out.write_fmt(text);
         }
         // SAFETY: By the type invariants; the formatter ends the text by a zero byte.
-        unsafe {
-            c::superp_nl_refuse_text(self.0.as_ptr(), Attr::ptr(at), buffer.as_ptr().cast())
-        };
+        unsafe { c::superp_nl_refuse_text(self.0.as_ptr(), Attr::ptr(at), buffer.as_ptr().cast()) };
         error
     }
 
@@ -315,9 +313,8 @@ impl<'a> Dump<'a> {
         let position = unsafe { &mut *c::superp_nl_dump_position(self.cb.as_ptr()) };
         while let Some((number, object)) = next(*position) {
             // SAFETY: By the type invariant.
-            let msg = unsafe {
-                c::superp_nl_dump_put(self.skb.as_ptr(), self.request().0.as_ptr())
-            };
+            let msg =
+                unsafe { c::superp_nl_dump_put(self.skb.as_ptr(), self.request().0.as_ptr()) };
             if msg.is_null() {
                 return Err(EMSGSIZE);
             }

@@ -66,10 +66,9 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u32(SUPERP_A_CONN_START_PSN, id.config.start_psn)?;
     msg.put_u16(SUPERP_A_CONN_START_XID, id.config.start_xid)?;
     for param in (0..).map_while(params::nth) {
-        let value = params::config_get(&id.config, param);
-        if let Some((value, spec)) = value.zip(param.spec()) {
+        if let Some(value) = params::config_get(&id.config, param) {
             msg.nest(SUPERP_A_CONN_PARAM, |msg| {
-                msg.put_text(SUPERP_A_CONN_PARAM_NAME, spec.name)?;
+                msg.put_text(SUPERP_A_CONN_PARAM_NAME, param.spec().name)?;
                 msg.put_uint(SUPERP_A_CONN_PARAM_VALUE, value)
             })?;
         }
@@ -98,13 +97,19 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
         (SUPERP_A_CONN_STATS_RX_NACKS, proto.rx_nacks),
         (SUPERP_A_CONN_STATS_RETRANS_FAST, proto.retransmits_fast),
         (SUPERP_A_CONN_STATS_RETRANS_RTO, proto.retransmits_timeout),
-        (SUPERP_A_CONN_STATS_RETRANS_FULL, proto.retransmits_full_window),
+        (
+            SUPERP_A_CONN_STATS_RETRANS_FULL,
+            proto.retransmits_full_window,
+        ),
         (SUPERP_A_CONN_STATS_TIMEOUTS, proto.timeouts),
         (SUPERP_A_CONN_STATS_PROBES, proto.probes),
         (SUPERP_A_CONN_STATS_RX_DUPLICATES, proto.duplicates),
         (SUPERP_A_CONN_STATS_RX_OUT_OF_ORDER, proto.out_of_order),
         (SUPERP_A_CONN_STATS_RX_OUT_OF_WINDOW, proto.out_of_window),
-        (SUPERP_A_CONN_STATS_RX_PROTOCOL_ERRORS, proto.protocol_errors),
+        (
+            SUPERP_A_CONN_STATS_RX_PROTOCOL_ERRORS,
+            proto.protocol_errors,
+        ),
         (SUPERP_A_CONN_STATS_WINDOW_FULL_NS, proto.window_full_ns),
         (SUPERP_A_CONN_STATS_SRTT_NS, proto.srtt),
         (SUPERP_A_CONN_STATS_RTTVAR_NS, proto.rttvar),
@@ -120,7 +125,10 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
         (SUPERP_A_CONN_STATS_TX_READS, stats.tx_reads),
         (SUPERP_A_CONN_STATS_RX_WRITE_BYTES, stats.rx_write_bytes),
         (SUPERP_A_CONN_STATS_RX_READ_BYTES, stats.rx_read_bytes),
-        (SUPERP_A_CONN_STATS_ACCESS_VIOLATIONS, stats.access_violations),
+        (
+            SUPERP_A_CONN_STATS_ACCESS_VIOLATIONS,
+            stats.access_violations,
+        ),
         (SUPERP_A_CONN_STATS_RX_NO_BUFFER, stats.rx_no_buffer),
         (SUPERP_A_CONN_STATS_TX_NO_BUFFER, stats.tx_no_buffer),
         (SUPERP_A_CONN_STATS_TX_PATH_ERRORS, stats.tx_path_errors),
@@ -144,9 +152,9 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
     let stats = request.attr(SUPERP_A_CONN_WANT_STATS).is_some();
-    let conn = node.conn(cid.into()).ok_or_else(|| {
-        request.refuse(Some(at), ENOENT, c"no connection with this local-cid")
-    })?;
+    let conn = node
+        .conn(cid.into())
+        .ok_or_else(|| request.refuse(Some(at), ENOENT, c"no connection with this local-cid"))?;
     request.reply(|msg| put(msg, request.net(), &conn, stats))
 }
 
@@ -199,16 +207,14 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         Some(SUPERP_ENCAP_UDP4) => Encap::Udp4,
         Some(SUPERP_ENCAP_UDP6) => Encap::Udp6,
         _ => {
-            return Err(request.missing(
-                SUPERP_A_CONN_ENCAP,
-                c"encap is missing: sunh, udp4 or udp6",
-            ))
+            return Err(
+                request.missing(SUPERP_A_CONN_ENCAP, c"encap is missing: sunh, udp4 or udp6")
+            )
         }
     };
     let mut config = node.conn_defaults();
-    config.remote_cid = short(SUPERP_A_CONN_REMOTE_CID)?.ok_or_else(|| {
-        request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing")
-    })?;
+    config.remote_cid = short(SUPERP_A_CONN_REMOTE_CID)?
+        .ok_or_else(|| request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing"))?;
     config.ordered_tx = byte(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
     config.ordered_rx = byte(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
     config.ext = byte(SUPERP_A_CONN_EXT)? == Some(1);
@@ -221,11 +227,17 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
             .ok_or_else(|| {
                 request.refuse(Some(nest), EINVAL, c"a parameter needs a name and a value")
             })?;
-        let (id, spec) = param::named(request, name)?;
-        let value = param::value(request, value, &spec)?;
+        let id = param::named(request, name)?;
+        let value = param::value(request, value, id)?;
         if !params::config_set(&mut config, id, value) {
-            let text = fmt!("{} is the node's: it cannot be set for a connection", spec.name);
-            return Err(request.refuse_fmt(Some(name), EINVAL, text));
+            return Err(request.refuse_fmt(
+                Some(name),
+                EINVAL,
+                fmt!(
+                    "{} is the node's: it cannot be set for a connection",
+                    id.spec().name
+                ),
+            ));
         }
     }
 
@@ -234,9 +246,8 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         encap,
         ifindex: word(SUPERP_A_CONN_IFINDEX)?.unwrap_or(0),
         local: address(request, SUPERP_A_CONN_LOCAL_ADDR)?,
-        remote: address(request, SUPERP_A_CONN_REMOTE_ADDR)?.ok_or_else(|| {
-            request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing")
-        })?,
+        remote: address(request, SUPERP_A_CONN_REMOTE_ADDR)?
+            .ok_or_else(|| request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing"))?,
         mac: lladdr(request, encap)?,
         partition: word(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
         tclass: byte(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
@@ -292,8 +303,11 @@ fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
     };
     let [value] = attr.array()?;
     if encap == Encap::Sunh && value > SUNH_HOP_LIMIT_MAX {
-        let text = fmt!("hop-limit {value} is out of range 1..{SUNH_HOP_LIMIT_MAX} of sunh");
-        return Err(request.refuse_fmt(Some(attr), ERANGE, text));
+        return Err(request.refuse_fmt(
+            Some(attr),
+            ERANGE,
+            fmt!("hop-limit {value} is out of range 1..{SUNH_HOP_LIMIT_MAX} of sunh"),
+        ));
     }
     Ok(Some(value))
 }
@@ -304,8 +318,11 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     };
     let value = u32::from_ne_bytes(attr.array()?);
     if encap == Encap::Sunh && value > SUNH_FLOW_LABEL_MAX {
-        let text = fmt!("flow-label {value} is out of range 0..{SUNH_FLOW_LABEL_MAX} of sunh");
-        return Err(request.refuse_fmt(Some(attr), ERANGE, text));
+        return Err(request.refuse_fmt(
+            Some(attr),
+            ERANGE,
+            fmt!("flow-label {value} is out of range 0..{SUNH_FLOW_LABEL_MAX} of sunh"),
+        ));
     }
     Ok(Some(value))
 }

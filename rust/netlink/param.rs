@@ -6,46 +6,49 @@ use super::refused;
 use crate::{
     kapi::nl::{numbers::*, Attr, Dump, Message, Request},
     node::Node,
-    params::{self, ParamId, Scope, Spec},
+    params::{self, ParamId, Scope},
+    proto::Param,
 };
 use kernel::{prelude::*, str::BStr};
 
-fn put(msg: &mut Message<'_>, node: &Node, id: ParamId, spec: &Spec) -> Result {
+fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
+    let spec = id.spec();
     msg.put_text(SUPERP_A_PARAM_NAME, spec.name)?;
     msg.put_uint(SUPERP_A_PARAM_VALUE, node.param_get(id))?;
-    msg.put_uint(SUPERP_A_PARAM_MIN, spec.min)?;
-    msg.put_uint(SUPERP_A_PARAM_MAX, spec.max)?;
+    msg.put_uint(SUPERP_A_PARAM_MIN_VALUE, spec.min)?;
+    msg.put_uint(SUPERP_A_PARAM_MAX_VALUE, spec.max)?;
     msg.put_uint(SUPERP_A_PARAM_DEFAULT, spec.default)?;
     msg.put_text(SUPERP_A_PARAM_UNIT, spec.unit)?;
-    if spec.scope == Scope::Conn {
+    if id.scope() == Scope::Conn {
         msg.put_flag(SUPERP_A_PARAM_PER_CONN)?;
     }
     msg.put_text(SUPERP_A_PARAM_DOC, spec.doc)
 }
 
 /// The parameter that an attribute names.
-pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<(ParamId, Spec)> {
-    params::by_name(name.text())
-        .and_then(|id| Some((id, id.spec()?)))
-        .ok_or_else(|| {
-            let text = BStr::from_bytes(name.text());
-            request.refuse_fmt(
-                Some(name),
-                ENOENT,
-                fmt!("no parameter {text}: param-get lists them"),
-            )
-        })
+pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
+    params::by_name(name.text()).ok_or_else(|| {
+        let text = BStr::from_bytes(name.text());
+        request.refuse_fmt(
+            Some(name),
+            ENOENT,
+            fmt!("no parameter {text}: param-get lists them"),
+        )
+    })
 }
 
 /// A value for a parameter, if it is in range.
-pub(super) fn value(request: Request<'_>, value: Attr<'_>, spec: &Spec) -> Result<u64> {
+pub(super) fn value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
     let number = value.integer()?;
-    if (spec.min..=spec.max).contains(&number) {
+    let Param { name, min, max, .. } = param.spec();
+    if (*min..=*max).contains(&number) {
         return Ok(number);
     }
-    let Spec { name, min, max, .. } = spec;
-    let text = fmt!("{name} {number} is out of range {min}..{max}");
-    Err(request.refuse_fmt(Some(value), ERANGE, text))
+    Err(request.refuse_fmt(
+        Some(value),
+        ERANGE,
+        fmt!("{name} {number} is out of range {min}..{max}"),
+    ))
 }
 
 fn name(request: Request<'_>) -> Result<Attr<'_>> {
@@ -57,19 +60,16 @@ fn name(request: Request<'_>) -> Result<Attr<'_>> {
 /// param-get, one.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (id, spec) = named(request, name(request)?)?;
-    request.reply(|msg| put(msg, &node, id, &spec))
+    let id = named(request, name(request)?)?;
+    request.reply(|msg| put(msg, &node, id))
 }
 
 /// param-get, all.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
-        |from| {
-            let id = params::nth(usize::try_from(from).ok()?)?;
-            Some((from, (id, id.spec()?)))
-        },
-        |msg, (id, spec)| put(msg, &node, *id, spec),
+        |from| Some((from, params::nth(usize::try_from(from).ok()?)?)),
+        |msg, id| put(msg, &node, *id),
     )
 }
 
@@ -77,10 +77,10 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
     let name = name(request)?;
-    let (id, spec) = named(request, name)?;
+    let id = named(request, name)?;
     let attr = request.attr(SUPERP_A_PARAM_VALUE).ok_or_else(|| {
         request.missing(SUPERP_A_PARAM_VALUE, c"value of the parameter is missing")
     })?;
-    node.param_set(id, value(request, attr, &spec)?)
+    node.param_set(id, value(request, attr, id)?)
         .map_err(|refusal| refused(request, Some(name), refusal))
 }

@@ -261,12 +261,12 @@ pub mod param {
     /// `value` (uint).
     pub const VALUE: u16 = 2;
     /// Smallest value taken. (uint)
-    pub const MIN: u16 = 3;
+    pub const MIN_VALUE: u16 = 3;
     /// Largest value taken. (uint)
-    pub const MAX: u16 = 4;
+    pub const MAX_VALUE: u16 = 4;
     /// Value when nothing was set. (uint)
     pub const DEFAULT: u16 = 5;
-    /// Unit of value, min, max and default; empty for a plain number. (string)
+    /// Unit of value, min-value, max-value and default; empty for a plain number. (string)
     pub const UNIT: u16 = 6;
     /// The parameter is the default of new connections and may be given for one connection;
     /// otherwise it is the node's alone. (flag)
@@ -286,13 +286,13 @@ pub mod param {
             nested: None,
         },
         super::Attr {
-            number: MIN,
-            name: "min",
+            number: MIN_VALUE,
+            name: "min-value",
             nested: None,
         },
         super::Attr {
-            number: MAX,
-            name: "max",
+            number: MAX_VALUE,
+            name: "max-value",
             nested: None,
         },
         super::Attr {
