@@ -11,11 +11,12 @@
 
 # nodes_up [MTU]: makes them and sets $nodeA and $nodeB; MTU is 9000 unless told.
 nodes_up() {
-	local mtu=${1:-9000} node
-	nodes_id=${nodes_id:-0}
-	nodes_id=$((nodes_id + 1))
-	nodeA=nodeA-$$-$nodes_id
-	nodeB=nodeB-$$-$nodes_id
+	local mtu=${1:-9000} node number=''
+	while [ -e "/run/netns/nodeA$number" ] || [ -e "/run/netns/nodeB$number" ]; do
+		number=$((number + 1))
+	done
+	nodeA=nodeA$number
+	nodeB=nodeB$number
 	ip netns add "$nodeA"
 	ip netns add "$nodeB"
 	ip link add eth0 mtu "$mtu" netns "$nodeA" type veth peer name eth0 mtu "$mtu" netns "$nodeB"
