@@ -49,7 +49,6 @@ struct superp_path_config {
 struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
 				    int *err);
 void superp_path_free(struct superp_path *path);
-void superp_path_release_device(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb);

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 
+struct rb_node;
 struct sk_buff;
 
 struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear);
@@ -23,11 +24,11 @@ void superp_skb_set_priority(struct sk_buff *skb, u32 priority);
 
 /**
  * struct superp_skb_chain - packets in the order of a key
- * @first: the one with the lowest, or NULL
- * @last: the one with the highest, or NULL
+ * @root: of a tree of them, or NULL
+ * @last: the one with the highest key, or NULL
  */
 struct superp_skb_chain {
-	struct sk_buff *first;
+	struct rb_node *root;
 	struct sk_buff *last;
 };
 

@@ -29,7 +29,7 @@ impl Pages {
     /// when the last reference is dropped, in whatever context. Process context; sleeps.
     ///
     /// Errors: `EINVAL` (no bytes, or the range wraps), `ENOMEM` (over the limit, or no memory),
-    /// `EFAULT` (not mapped, or not `writable`), `E2BIG` (1 TiB or more), `EOPNOTSUPP` (mapped
+    /// `EFAULT` (not mapped, or not `writable`), `E2BIG` (over 512 GiB), `EOPNOTSUPP` (mapped
     /// memory that must not be pinned for long, such as a file system's DAX).
     pub(crate) fn pin(addr: u64, len: u64, writable: bool) -> Result<Self> {
         let mut err = 0;

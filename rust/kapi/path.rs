@@ -48,8 +48,8 @@ pub(crate) struct PathConfig {
 
 /// The way out for the packets of a connection.
 ///
-/// It keeps its device, if it has one, until [`Path::release_device`]. It must be dropped before
-/// `node::net_exit` of its namespace returns.
+/// For SUNH it keeps its device: it must be dropped when that is unregistered, and in any case before
+/// `node::net_exit` of its namespace returns. Any context.
 ///
 /// # Invariants
 ///
@@ -100,9 +100,8 @@ impl Path {
     /// off; locks may be held: the packet is never received inside of this call.
     ///
     /// `Ok` is as much as is known: a device or queue may still drop it. The packet is gone in
-    /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENODEV` after [`Path::release_device`],
-    /// `ENETDOWN`, `ENETUNREACH` without a route (UDP), `ENOMEM`, `ENOBUFS` if the device's
-    /// queue dropped it at once.
+    /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route lookup (UDP),
+    /// `ENOMEM`, `ENOBUFS` if the device's queue dropped it at once.
     pub(crate) fn transmit(&self, skb: SkBuff) -> Result {
         // SAFETY: By the type invariants; the packet is given up.
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw()) })
@@ -121,13 +120,6 @@ impl Path {
     pub(crate) fn headroom(&self) -> usize {
         // SAFETY: By the type invariant.
         unsafe { c::superp_path_headroom(self.0.as_ptr()) as usize }
-    }
-
-    /// Lets go of the device, which is going away. Process context; waits until nobody is sending
-    /// over it.
-    pub(crate) fn release_device(&self) {
-        // SAFETY: By the type invariant.
-        unsafe { c::superp_path_release_device(self.0.as_ptr()) }
     }
 }
 

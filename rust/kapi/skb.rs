@@ -176,7 +176,7 @@ impl Drop for SkBuff {
 ///
 /// # Invariants
 ///
-/// The chain holds sk_buffs that this owns, linked both ways, in rising order of their keys.
+/// The chain is well-formed, and its sk_buffs, with a reference count of one, are owned by this.
 pub(crate) struct SkbQueue(c::superp_skb_chain);
 
 // SAFETY: As `SkBuff`.
@@ -190,12 +190,13 @@ impl SkbQueue {
     pub(crate) const fn new() -> Self {
         // INVARIANT: There is nothing in it.
         Self(c::superp_skb_chain {
-            first: ptr::null_mut(),
+            root: ptr::null_mut(),
             last: ptr::null_mut(),
         })
     }
 
-    /// Puts a packet where its key belongs: cheap if that is near the end. Any context.
+    /// Puts a packet where its key belongs: in constant time at the end, else logarithmic. Any
+    /// context.
     ///
     /// Errors (the packet is freed): `EEXIST` if the key is taken.
     pub(crate) fn insert(&mut self, key: u64, skb: SkBuff) -> Result {
@@ -210,8 +211,8 @@ impl SkbQueue {
         unsafe { c::superp_skb_chain_first_key(&self.0, &mut key) }.then_some(key)
     }
 
-    /// Moves all of `other` here; of two packets with the same key, `other`'s is freed. Cheap if
-    /// all its keys are higher. Any context.
+    /// Moves all of `other` here; of two packets with the same key, `other`'s is freed. Any
+    /// context.
     pub(crate) fn append_all(&mut self, other: &mut SkbQueue) {
         // SAFETY: By the type invariant, of both.
         unsafe { c::superp_skb_chain_merge(&mut self.0, &mut other.0) }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/errno.h>
+#include <linux/rcupdate.h>
+#include <linux/workqueue.h>
+
+#include "kapi_defer.h"
+
+/* For what has to happen in process context and comes up elsewhere. */
+struct workqueue_struct *superp_wq;
+
+/**
+ * superp_defer_init - make the workqueue
+ *
+ * Context: process; before anything can be put off.
+ * Return: 0 or -ENOMEM.
+ */
+int superp_defer_init(void)
+{
+	superp_wq = alloc_workqueue("superp", WQ_UNBOUND, 0);
+	return superp_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * superp_defer_exit - wait until nothing executes the module's code any more
+ *
+ * That is work that was put off, and softirqs: timers and the network stack's callbacks may still
+ * be returning from the module when what they used is gone.
+ *
+ * Context: process; after everything that puts off, starts timers or registers callbacks.
+ */
+void superp_defer_exit(void)
+{
+	destroy_workqueue(superp_wq);
+	synchronize_rcu();
+}

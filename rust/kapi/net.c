@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/inetdevice.h>
+#include <linux/netdevice.h>
+#include <linux/rcupdate.h>
+#include <linux/rtnetlink.h>
+#include <net/addrconf.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+#include <net/route.h>
+
+#include "kapi_defer.h"
+#include "kapi_net.h"
+
+/**
+ * struct superp_pernet - what a network namespace keeps for this module
+ * @node: the Rust side's node, a counted reference
+ * @leaving: the same, while the namespace is taken down
+ */
+struct superp_pernet {
+	void __rcu *node;
+	void *leaving;
+};
+
+static unsigned int superp_net_id;
+
+static struct superp_pernet *superp_pernet(const struct net *net)
+{
+	return net_generic(net, superp_net_id);
+}
+
+/**
+ * superp_net_node - the node of a namespace
+ * @net: the namespace
+ *
+ * Context: under rcu_read_lock(), for as long as the result is used.
+ * Return: the node, or NULL while the namespace is being set up or taken down.
+ */
+void *superp_net_node(const struct net *net)
+{
+	return rcu_dereference(superp_pernet(net)->node);
+}
+
+static int __net_init superp_net_init(struct net *net)
+{
+	int err = -ENOMEM;
+	void *node = superp_rust_net_init(net, &err);
+
+	if (!node)
+		return err;
+	rcu_assign_pointer(superp_pernet(net)->node, node);
+	return 0;
+}
+
+static void __net_exit superp_net_exit_batch(struct list_head *nets)
+{
+	struct superp_pernet *pernet;
+	struct net *net;
+
+	list_for_each_entry(net, nets, exit_list) {
+		pernet = superp_pernet(net);
+		pernet->leaving = rcu_dereference_protected(pernet->node, true);
+		if (pernet->leaving)
+			superp_rust_net_exit(pernet->leaving);
+		RCU_INIT_POINTER(pernet->node, NULL);
+	}
+	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list) {
+		pernet = superp_pernet(net);
+		if (pernet->leaving)
+			superp_rust_net_free(pernet->leaving);
+	}
+}
+
+static struct pernet_operations superp_net_ops = {
+	.init = superp_net_init,
+	.exit_batch = superp_net_exit_batch,
+	.id = &superp_net_id,
+	.size = sizeof(struct superp_pernet),
+};
+
+static int superp_netdev_event(struct notifier_block *nb, unsigned long event, void *info)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(info);
+	void *node;
+	u32 kind;
+
+	switch (event) {
+	case NETDEV_UP:
+		kind = SUPERP_DEV_UP;
+		break;
+	case NETDEV_GOING_DOWN:
+		kind = SUPERP_DEV_DOWN;
+		break;
+	case NETDEV_UNREGISTER:
+		kind = SUPERP_DEV_UNREGISTER;
+		break;
+	case NETDEV_CHANGEMTU:
+		kind = SUPERP_DEV_MTU;
+		break;
+	case NETDEV_CHANGEADDR:
+		kind = SUPERP_DEV_ADDR;
+		break;
+	default:
+		return NOTIFY_DONE;
+	}
+	/* The node stays while the namespace has devices, and while this notifier is registered. */
+	node = rcu_dereference_rtnl(superp_pernet(dev_net(dev))->node);
+	if (node)
+		superp_rust_device_event(node, dev->ifindex, kind);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block superp_netdev_notifier = {
+	.notifier_call = superp_netdev_event,
+};
+
+/**
+ * superp_net_register - set up every network namespace, and watch its devices
+ *
+ * Context: process; before anything else of the module is registered.
+ * Return: 0 or a negative errno.
+ */
+int superp_net_register(void)
+{
+	int err;
+
+	err = superp_defer_init();
+	if (err)
+		return err;
+	err = register_pernet_subsys(&superp_net_ops);
+	if (err)
+		goto fail_pernet;
+	err = register_netdevice_notifier(&superp_netdev_notifier);
+	if (err)
+		goto fail_notifier;
+	return 0;
+
+fail_notifier:
+	unregister_pernet_subsys(&superp_net_ops);
+fail_pernet:
+	superp_defer_exit();
+	return err;
+}
+
+/**
+ * superp_net_unregister - undo superp_net_register()
+ *
+ * Every namespace first sees all its devices being unregistered, then its own exit.
+ *
+ * Context: process; after everything else of the module has been unregistered.
+ */
+void superp_net_unregister(void)
+{
+	unregister_netdevice_notifier(&superp_netdev_notifier);
+	unregister_pernet_subsys(&superp_net_ops);
+	superp_defer_exit();
+}
+
+/**
+ * superp_device_info - ask about a device
+ * @net: its namespace
+ * @ifindex: its index
+ * @info: where the answer goes
+ *
+ * Context: any.
+ * Return: whether there is such a device.
+ */
+bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info *info)
+{
+	struct net_device *dev;
+
+	guard(rcu)();
+	dev = dev_get_by_index_rcu(net, ifindex);
+	if (!dev)
+		return false;
+	info->mtu = READ_ONCE(dev->mtu);
+	info->up = netif_running(dev);
+	return true;
+}
+
+static const struct in6_addr *superp_in6(const u8 addr[16])
+{
+	return (const struct in6_addr *)addr;
+}
+
+/**
+ * superp_is_local_address - is this one of the namespace's own addresses?
+ * @net: the namespace
+ * @addr: IPv6 or v4-mapped
+ *
+ * Context: any.
+ */
+bool superp_is_local_address(struct net *net, const u8 addr[16])
+{
+	const struct in6_addr *in6 = superp_in6(addr);
+
+	if (ipv6_addr_v4mapped(in6))
+		return inet_addr_type(net, in6->s6_addr32[3]) == RTN_LOCAL;
+	return ipv6_mod_enabled() && ipv6_chk_addr(net, in6, NULL, 0);
+}
+
+/**
+ * superp_local_address - which source address do packets get?
+ * @net: the namespace
+ * @ifindex: the device, or 0 for the route's
+ * @remote: where they go, IPv6 or v4-mapped
+ * @local: where the answer goes
+ *
+ * Context: process.
+ * Return: whether there is a route.
+ */
+bool superp_local_address(struct net *net, u32 ifindex, const u8 remote[16], u8 local[16])
+{
+	const struct in6_addr *in6 = superp_in6(remote);
+	struct dst_entry *dst;
+	struct rtable *rt;
+
+	if (ipv6_addr_v4mapped(in6)) {
+		struct flowi4 fl4 = {
+			.flowi4_oif = ifindex,
+			.flowi4_proto = IPPROTO_UDP,
+			.daddr = in6->s6_addr32[3],
+		};
+
+		rt = ip_route_output_key(net, &fl4);
+		if (IS_ERR(rt))
+			return false;
+		ip_rt_put(rt);
+		ipv6_addr_set_v4mapped(fl4.saddr, (struct in6_addr *)local);
+		return fl4.saddr;
+	}
+	if (ipv6_mod_enabled()) {
+		struct flowi6 fl6 = {
+			.flowi6_oif = ifindex,
+			.flowi6_proto = IPPROTO_UDP,
+			.daddr = *in6,
+		};
+
+		dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+		if (IS_ERR(dst))
+			return false;
+		dst_release(dst);
+		memcpy(local, &fl6.saddr, sizeof(fl6.saddr));
+		return !ipv6_addr_any(&fl6.saddr);
+	}
+	return false;
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/gfp.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/refcount.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+#include <linux/workqueue.h>
+
+#include "kapi_defer.h"
+#include "kapi_pages.h"
+
+/* Most bytes in one range: a larger array of pages cannot be allocated. */
+#define SUPERP_PAGES_MAX	BIT_ULL(39)
+/* Pages that are pinned or unpinned at a go. */
+#define SUPERP_PAGES_BATCH	SZ_16K
+/* Largest piece of the kernel's memory: a jumbo frame then takes two fragments. */
+#define SUPERP_PAGES_ORDER	3
+
+/**
+ * struct superp_pages - a range of bytes in pages
+ * @refs: references
+ * @pinned: user memory, otherwise the kernel's
+ * @writable: that packets may be emptied into
+ * @first: offset of the first byte in the first page
+ * @len: bytes
+ * @charge: what is charged to the user's RLIMIT_MEMLOCK
+ * @work: frees this in process context
+ * @held: how many pages are held, all of them once the range is made
+ * @count: how many pages there are
+ * @pages: the pages
+ */
+struct superp_pages {
+	refcount_t refs;
+	bool pinned;
+	bool writable;
+	u32 first;
+	u64 len;
+	struct mmpin charge;
+	struct work_struct work;
+	unsigned long held;
+	unsigned long count;
+	struct page *pages[] __counted_by(count);
+};
+
+static void superp_pages_free(struct superp_pages *pages)
+{
+	unsigned long i, n;
+
+	if (pages->pinned) {
+		for (i = 0; i < pages->held; i += n) {
+			n = min(pages->held - i, SUPERP_PAGES_BATCH);
+			unpin_user_pages_dirty_lock(pages->pages + i, n, pages->writable);
+			cond_resched();
+		}
+		mm_unaccount_pinned_pages(&pages->charge);
+	} else {
+		/* Of each piece, the first page stands for its reference. */
+		for (i = 0; i < pages->held; i++) {
+			if (!PageTail(pages->pages[i]))
+				put_page(pages->pages[i]);
+		}
+	}
+	kvfree(pages);
+}
+
+static void superp_pages_work(struct work_struct *work)
+{
+	superp_pages_free(container_of(work, struct superp_pages, work));
+}
+
+static struct superp_pages *superp_pages_new(u64 len, u32 first, gfp_t gfp)
+{
+	unsigned long count = DIV_ROUND_UP_ULL(first + len, PAGE_SIZE);
+	struct superp_pages *pages;
+
+	pages = kvzalloc_flex(*pages, pages, count, gfp);
+	if (!pages)
+		return NULL;
+	refcount_set(&pages->refs, 1);
+	INIT_WORK(&pages->work, superp_pages_work);
+	pages->first = first;
+	pages->len = len;
+	pages->count = count;
+	return pages;
+}
+
+/*
+ * Charges pages to the user, as MSG_ZEROCOPY, AF_XDP and io_uring do, rather than to the mm: a
+ * socket, and so its memory, may outlive the process or be passed on; a limit of the user's is
+ * not multiplied by fork(); and the charge can be taken back without mmap_lock, in any context.
+ */
+static int superp_pages_charge(struct mmpin *charge, unsigned long count)
+{
+	/* Room for two more pages is added for the sake of alignment, which is known here. */
+	size_t size = count > 2 ? (count - 2) << PAGE_SHIFT : 1;
+
+	if (!mm_account_pinned_pages(charge, size))
+		return 0;
+	/* What was given up lately may still be on its way. */
+	flush_workqueue(superp_wq);
+	return mm_account_pinned_pages(charge, size) ? -ENOMEM : 0;
+}
+
+static int superp_pages_pin_all(struct superp_pages *pages, unsigned long start)
+{
+	unsigned int flags = FOLL_LONGTERM | (pages->writable ? FOLL_WRITE : 0);
+	unsigned long n;
+	int ret;
+
+	while (pages->held < pages->count) {
+		n = min(pages->count - pages->held, SUPERP_PAGES_BATCH);
+		ret = pin_user_pages_fast(start + (pages->held << PAGE_SHIFT), n, flags,
+					  pages->pages + pages->held);
+		if (ret <= 0)
+			return ret ? : -EFAULT;
+		pages->held += ret;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * superp_pages_pin - pin memory of the calling process
+ * @addr: of the first byte
+ * @len: how many bytes
+ * @writable: whether packets may be emptied into it
+ * @err: where a negative errno goes
+ *
+ * Context: process, with no locks held.
+ * Return: the range, with one reference, or NULL.
+ */
+struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err)
+{
+	u32 first = offset_in_page(addr);
+	struct superp_pages *pages;
+	struct mmpin charge = {};
+	u64 end;
+
+	*err = -EINVAL;
+	if (!len || check_add_overflow(addr, len, &end) || end > ULONG_MAX)
+		return NULL;
+	*err = -E2BIG;
+	if (len > SUPERP_PAGES_MAX)
+		return NULL;
+	*err = superp_pages_charge(&charge, DIV_ROUND_UP_ULL(first + len, PAGE_SIZE));
+	if (*err)
+		return NULL;
+	pages = superp_pages_new(len, first, GFP_KERNEL_ACCOUNT);
+	if (!pages) {
+		mm_unaccount_pinned_pages(&charge);
+		*err = -ENOMEM;
+		return NULL;
+	}
+	pages->charge = charge;
+	pages->pinned = true;
+	pages->writable = writable;
+	*err = superp_pages_pin_all(pages, addr - first);
+	if (*err) {
+		superp_pages_free(pages);
+		return NULL;
+	}
+	return pages;
+}
+
+/**
+ * superp_pages_alloc - allocate memory of the kernel's
+ * @len: how many bytes
+ * @err: where a negative errno goes
+ *
+ * Context: process; sleeps.
+ * Return: the range, not initialised, with one reference, or NULL.
+ */
+struct superp_pages *superp_pages_alloc(u64 len, int *err)
+{
+	struct superp_pages *pages;
+	unsigned int order, i;
+	struct page *page;
+
+	*err = len ? -E2BIG : -EINVAL;
+	if (!len || len > SUPERP_PAGES_MAX)
+		return NULL;
+	*err = -ENOMEM;
+	pages = superp_pages_new(len, 0, GFP_KERNEL);
+	if (!pages)
+		return NULL;
+
+	while (pages->held < pages->count) {
+		order = min(ilog2(pages->count - pages->held), SUPERP_PAGES_ORDER);
+		page = NULL;
+		if (order)
+			page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
+					   order);
+		if (!page) {
+			order = 0;
+			page = alloc_page(GFP_KERNEL);
+		}
+		if (!page) {
+			superp_pages_free(pages);
+			return NULL;
+		}
+		for (i = 0; i < 1U << order; i++)
+			pages->pages[pages->held++] = page + i;
+	}
+	return pages;
+}
+
+/**
+ * superp_pages_get - take a reference
+ * @pages: the range
+ *
+ * Context: any.
+ */
+void superp_pages_get(struct superp_pages *pages)
+{
+	refcount_inc(&pages->refs);
+}
+
+/**
+ * superp_pages_put - give up a reference
+ * @pages: the range; freed with the last one, if need be a little later, because to unpin sleeps
+ *
+ * Context: any.
+ */
+void superp_pages_put(struct superp_pages *pages)
+{
+	if (!refcount_dec_and_test(&pages->refs))
+		return;
+	if (pages->pinned || is_vmalloc_addr(pages))
+		queue_work(superp_wq, &pages->work);
+	else
+		superp_pages_free(pages);
+}
+
+/**
+ * superp_pages_len - how long is a range?
+ * @pages: the range
+ *
+ * Return: bytes.
+ */
+u64 superp_pages_len(const struct superp_pages *pages)
+{
+	return pages->len;
+}
+
+/*
+ * The page that a byte is in.
+ * @offset: of the byte in the range
+ * @in_page: where its offset in the page goes
+ */
+static struct page *superp_pages_at(const struct superp_pages *pages, u64 offset, u32 *in_page)
+{
+	offset += pages->first;
+	*in_page = offset_in_page(offset);
+	return pages->pages[offset >> PAGE_SHIFT];
+}
+
+/* Whether @len bytes at @offset are in the range. */
+static bool superp_pages_has(const struct superp_pages *pages, u64 offset, u64 len)
+{
+	return offset <= pages->len && len <= pages->len - offset;
+}
+
+/**
+ * superp_pages_copy_from_iter - fill in bytes of a system call
+ * @pages: the range
+ * @offset: of the first byte in it
+ * @len: how many bytes
+ * @iter: where they come from
+ *
+ * Context: process; may fault.
+ * Return: how many were copied, less than @len after a fault.
+ */
+size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_t len,
+				   struct iov_iter *iter)
+{
+	size_t done = 0, n, copied;
+	struct page *page;
+	u32 in_page;
+
+	if (!superp_pages_has(pages, offset, len))
+		return 0;
+	while (done < len) {
+		page = superp_pages_at(pages, offset + done, &in_page);
+		n = min(len - done, PAGE_SIZE - in_page);
+		copied = copy_page_from_iter(page, in_page, n, iter);
+		done += copied;
+		if (copied < n)
+			break;
+	}
+	return done;
+}
+
+/**
+ * superp_pages_add_frags - append bytes to a packet, which then shares the pages
+ * @pages: the range
+ * @offset: of the first byte in it
+ * @len: how many bytes
+ * @skb: the packet
+ *
+ * Context: any.
+ * Return: 0, -ERANGE outside of the range, -EINVAL if others share the packet's memory, -E2BIG if
+ * it would have too many fragments: it is then only good for being freed.
+ */
+int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb)
+{
+	struct skb_shared_info *info = skb_shinfo(skb);
+	u32 in_page, n;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	if (skb_cloned(skb) || skb_has_frag_list(skb))
+		return -EINVAL;
+	/* Checksums and the like must not be computed in place while the user may write. */
+	if (pages->pinned)
+		info->flags |= SKBFL_SHARED_FRAG;
+
+	while (len) {
+		struct page *page = superp_pages_at(pages, offset, &in_page);
+		/* Pages of one folio are one fragment. */
+		struct page *head = compound_head(page);
+		u32 at = in_page + ((page - head) << PAGE_SHIFT);
+
+		n = min(len, PAGE_SIZE - in_page);
+		if (skb_can_coalesce(skb, info->nr_frags, head, at)) {
+			skb_frag_size_add(&info->frags[info->nr_frags - 1], n);
+		} else {
+			if (info->nr_frags >= MAX_SKB_FRAGS)
+				return -E2BIG;
+			get_page(head);
+			skb_fill_page_desc(skb, info->nr_frags, head, at, n);
+		}
+		skb->len += n;
+		skb->data_len += n;
+		skb->truesize += n;
+		offset += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * superp_pages_copy_from_skb - fill in bytes of a packet
+ * @pages: the range
+ * @offset: of the first byte in it
+ * @skb: the packet
+ * @skb_offset: of the first byte in it
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: 0, -ERANGE outside of the range, -EFAULT outside of the packet.
+ */
+int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
+			       u32 skb_offset, u32 len)
+{
+	struct page *page;
+	u32 in_page, n;
+	void *to;
+	int err;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	if (skb_offset > skb->len || len > skb->len - skb_offset)
+		return -EFAULT;
+	while (len) {
+		page = superp_pages_at(pages, offset, &in_page);
+		n = min(len, PAGE_SIZE - in_page);
+		to = kmap_local_page(page);
+		err = skb_copy_bits(skb, skb_offset, to + in_page, n);
+		flush_dcache_page(page);
+		kunmap_local(to);
+		if (err)
+			return err;
+		offset += n;
+		skb_offset += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * superp_pages_copy_out - copy bytes of a range
+ * @pages: the range
+ * @offset: of the first byte
+ * @to: where they go
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: 0, or -ERANGE outside of the range.
+ */
+int superp_pages_copy_out(struct superp_pages *pages, u64 offset, u8 *to, u32 len)
+{
+	struct page *page;
+	u32 in_page, n;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	while (len) {
+		page = superp_pages_at(pages, offset, &in_page);
+		n = min(len, PAGE_SIZE - in_page);
+		memcpy_from_page(to, page, in_page, n);
+		offset += n;
+		to += n;
+		len -= n;
+	}
+	return 0;
+}

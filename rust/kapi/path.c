@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
+#include <linux/jhash.h>
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <net/arp.h>
+#include <net/dst_cache.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/ndisc.h>
+#include <net/neighbour.h>
+#include <net/route.h>
+#include <net/udp_tunnel.h>
+
+#include "kapi_path.h"
+
+#define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
+#define SUPERP_UDP6_SIZE	(sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+
+/**
+ * struct superp_path - how the packets of a connection leave
+ * @net: the namespace, which outlives this
+ * @config: as given
+ * @local: our address, for IPv6
+ * @remote: the peer's address
+ * @dev: the device, for SUNH
+ * @dev_tracker: of the reference to it
+ * @dst_cache: the route, for UDP
+ * @hash: tells this flow from others where the stack cannot look into the packet
+ * @headroom: bytes that headers took most lately
+ */
+struct superp_path {
+	struct net *net;
+	struct superp_path_config config;
+	struct in6_addr local;
+	struct in6_addr remote;
+	struct net_device *dev;
+	netdevice_tracker dev_tracker;
+	struct dst_cache dst_cache;
+	u32 hash;
+	u32 headroom;
+};
+
+static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
+{
+	if (READ_ONCE(path->headroom) != headroom)
+		WRITE_ONCE(path->headroom, headroom);
+}
+
+/* Both route lookups return with a reference, and want bottom halves off for the cache. */
+static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr)
+{
+	const struct superp_path_config *config = &path->config;
+	struct flowi4 fl4 = {
+		.flowi4_oif = config->ifindex,
+		.flowi4_proto = IPPROTO_UDP,
+		.flowi4_dscp = inet_dsfield_to_dscp(config->tclass),
+		.daddr = path->remote.s6_addr32[3],
+		.saddr = path->local.s6_addr32[3],
+		.fl4_sport = htons(config->sport),
+		.fl4_dport = htons(config->dport),
+	};
+	struct rtable *rt;
+
+	rt = dst_cache_get_ip4(&path->dst_cache, saddr);
+	if (rt)
+		return rt;
+	rt = ip_route_output_key(path->net, &fl4);
+	if (IS_ERR(rt))
+		return rt;
+	dst_cache_set_ip4(&path->dst_cache, &rt->dst, fl4.saddr);
+	*saddr = fl4.saddr;
+	superp_path_note_headroom(path, LL_RESERVED_SPACE(rt->dst.dev) + rt->dst.header_len +
+				  SUPERP_UDP4_SIZE);
+	return rt;
+}
+
+static struct dst_entry *superp_path_route6(struct superp_path *path, struct in6_addr *saddr)
+{
+	const struct superp_path_config *config = &path->config;
+	struct flowi6 fl6 = {
+		.flowi6_oif = config->ifindex,
+		.flowi6_proto = IPPROTO_UDP,
+		.flowlabel = ip6_make_flowinfo(config->tclass, htonl(config->flow_label)),
+		.daddr = path->remote,
+		.saddr = path->local,
+		.fl6_sport = htons(config->sport),
+		.fl6_dport = htons(config->dport),
+	};
+	struct dst_entry *dst;
+
+	dst = dst_cache_get_ip6(&path->dst_cache, saddr);
+	if (dst)
+		return dst;
+	dst = ip6_dst_lookup_flow(path->net, NULL, &fl6, NULL);
+	if (IS_ERR(dst))
+		return dst;
+	dst_cache_set_ip6(&path->dst_cache, dst, &fl6.saddr);
+	*saddr = fl6.saddr;
+	superp_path_note_headroom(path, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len +
+				  SUPERP_UDP6_SIZE);
+	return dst;
+}
+
+/* Bytes left of an MTU, and of what the length field of UDP can say. */
+static u32 superp_path_less(u32 mtu, u32 headers)
+{
+	mtu = mtu > headers ? mtu - headers : 0;
+	return min(mtu, U16_MAX - sizeof(struct udphdr));
+}
+
+static u32 superp_path_dst_mtu(const struct dst_entry *dst, u32 headers)
+{
+	return superp_path_less(min(dst_mtu(dst), READ_ONCE(dst_dev(dst)->mtu)), headers);
+}
+
+static u32 superp_path_sunh_mtu(const struct superp_path *path)
+{
+	return superp_path_less(READ_ONCE(path->dev->mtu), SUPERP_PATH_SUNH_SIZE);
+}
+
+static bool superp_path_fits(const struct superp_path *path)
+{
+	const struct superp_path_config *config = &path->config;
+	bool v4 = ipv6_addr_v4mapped(&path->remote);
+	bool any = ipv6_addr_any(&path->local);
+	bool local4 = ipv6_addr_v4mapped(&path->local);
+
+	switch (config->encap) {
+	case SUPERP_PATH_SUNH:
+		return config->has_mac ? !is_multicast_ether_addr(config->mac) :
+					 !ipv6_addr_any(&path->remote);
+	case SUPERP_PATH_UDP4:
+		return v4 && (local4 || any);
+	case SUPERP_PATH_UDP6:
+		return !v4 && !local4 && !ipv6_addr_any(&path->remote) &&
+		       config->flow_label <= ntohl(IPV6_FLOWLABEL_MASK);
+	}
+	return false;
+}
+
+static int superp_path_init(struct superp_path *path)
+{
+	const struct superp_path_config *config = &path->config;
+	struct net_device *dev;
+
+	if (!superp_path_fits(path))
+		return -EINVAL;
+	/* Their tables are only there with IPv6. */
+	if (!ipv6_addr_v4mapped(&path->remote) && !config->has_mac && !ipv6_mod_enabled())
+		return -EAFNOSUPPORT;
+	if (config->encap != SUPERP_PATH_SUNH) {
+		path->headroom = LL_MAX_HEADER + SUPERP_UDP6_SIZE;
+		return dst_cache_init(&path->dst_cache, GFP_KERNEL);
+	}
+
+	dev = netdev_get_by_index(path->net, config->ifindex, &path->dev_tracker, GFP_KERNEL);
+	if (!dev)
+		return -ENODEV;
+	path->dev = dev;
+	if (dev->type != ARPHRD_ETHER && dev->type != ARPHRD_LOOPBACK)
+		return -EINVAL;
+	path->headroom = LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE;
+	return 0;
+}
+
+/**
+ * superp_path_new - make a path
+ * @net: the namespace, which has to outlive it
+ * @config: what it is like
+ * @err: where a negative errno goes
+ *
+ * Context: process.
+ * Return: the path, or NULL.
+ */
+struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
+				    int *err)
+{
+	struct superp_path *path = kzalloc_obj(*path);
+
+	*err = -ENOMEM;
+	if (!path)
+		return NULL;
+	path->net = net;
+	path->config = *config;
+	memcpy(&path->local, config->local, sizeof(path->local));
+	memcpy(&path->remote, config->remote, sizeof(path->remote));
+	path->hash = jhash(config, sizeof(*config), net_hash_mix(net));
+	*err = superp_path_init(path);
+	if (*err) {
+		superp_path_free(path);
+		return NULL;
+	}
+	return path;
+}
+
+/**
+ * superp_path_free - free a path
+ * @path: the path; nobody uses it any more
+ *
+ * Context: any.
+ */
+void superp_path_free(struct superp_path *path)
+{
+	dst_cache_destroy(&path->dst_cache);
+	netdev_put(path->dev, &path->dev_tracker);
+	kfree(path);
+}
+
+/**
+ * superp_path_mtu - how long may a packet be?
+ * @path: the path
+ *
+ * Context: process or softirq.
+ * Return: bytes from its PDL header on; 0 without a route.
+ */
+u32 superp_path_mtu(struct superp_path *path)
+{
+	struct dst_entry *dst;
+	struct in6_addr in6;
+	struct rtable *rt;
+	u32 mtu = 0;
+	__be32 in4;
+
+	local_bh_disable();
+	switch (path->config.encap) {
+	case SUPERP_PATH_SUNH:
+		mtu = superp_path_sunh_mtu(path);
+		break;
+	case SUPERP_PATH_UDP4:
+		rt = superp_path_route4(path, &in4);
+		if (!IS_ERR(rt)) {
+			mtu = superp_path_dst_mtu(&rt->dst, SUPERP_UDP4_SIZE);
+			ip_rt_put(rt);
+		}
+		break;
+	case SUPERP_PATH_UDP6:
+		dst = superp_path_route6(path, &in6);
+		if (!IS_ERR(dst)) {
+			mtu = superp_path_dst_mtu(dst, SUPERP_UDP6_SIZE);
+			dst_release(dst);
+		}
+		break;
+	}
+	local_bh_enable();
+	return mtu;
+}
+
+/**
+ * superp_path_headroom - how much is put in front of a packet?
+ * @path: the path
+ *
+ * Return: bytes.
+ */
+u32 superp_path_headroom(const struct superp_path *path)
+{
+	return READ_ONCE(path->headroom);
+}
+
+static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
+{
+	const struct superp_path_config *config = &path->config;
+	struct net_device *dev = path->dev;
+	struct neighbour *neigh;
+	int err;
+
+	err = -ENETDOWN;
+	if (!netif_running(dev))
+		goto drop;
+	err = -EMSGSIZE;
+	if (skb->len > superp_path_sunh_mtu(path))
+		goto drop;
+	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	err = skb_cow_head(skb, path->headroom);
+	if (err)
+		goto drop;
+
+	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), config->sunh, SUPERP_PATH_SUNH_SIZE);
+	skb_reset_network_header(skb);
+	skb->protocol = htons(config->ethertype);
+	skb->dev = dev;
+	__skb_set_sw_hash(skb, path->hash, true);
+	if (config->has_mac) {
+		err = -EINVAL;
+		if (dev_hard_header(skb, dev, config->ethertype, config->mac, NULL, skb->len) < 0)
+			goto drop;
+		err = dev_queue_xmit(skb);
+		return err > 0 ? net_xmit_errno(err) : err;
+	}
+
+	rcu_read_lock();
+	if (ipv6_addr_v4mapped(&path->remote))
+		neigh = ip_neigh_gw4(dev, path->remote.s6_addr32[3]);
+	else
+		neigh = ip_neigh_gw6(dev, &path->remote);
+	if (IS_ERR(neigh)) {
+		rcu_read_unlock();
+		err = PTR_ERR(neigh);
+		goto drop;
+	}
+	/* Not neigh_output(): the header that it caches has the EtherType of IP. */
+	err = READ_ONCE(neigh->output)(neigh, skb);
+	rcu_read_unlock();
+	return err > 0 ? net_xmit_errno(err) : err;
+
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb)
+{
+	const struct superp_path_config *config = &path->config;
+	struct rtable *rt;
+	__be32 saddr;
+	int err;
+
+	rt = superp_path_route4(path, &saddr);
+	if (IS_ERR(rt)) {
+		err = PTR_ERR(rt);
+		goto drop;
+	}
+	err = -EMSGSIZE;
+	if (skb->len > superp_path_dst_mtu(&rt->dst, SUPERP_UDP4_SIZE))
+		goto drop_route;
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(rt->dst.dev) + rt->dst.header_len +
+			   SUPERP_UDP4_SIZE);
+	if (err)
+		goto drop_route;
+	__skb_set_sw_hash(skb, path->hash, true);
+	udp_tunnel_xmit_skb(rt, NULL, skb, saddr, path->remote.s6_addr32[3], config->tclass,
+			    config->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
+			    htons(config->sport), htons(config->dport), false, false, 0);
+	return 0;
+
+drop_route:
+	ip_rt_put(rt);
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb)
+{
+	const struct superp_path_config *config = &path->config;
+	struct dst_entry *dst;
+	struct in6_addr saddr;
+	int err;
+
+	dst = superp_path_route6(path, &saddr);
+	if (IS_ERR(dst)) {
+		err = PTR_ERR(dst);
+		goto drop;
+	}
+	err = -EMSGSIZE;
+	if (skb->len > superp_path_dst_mtu(dst, SUPERP_UDP6_SIZE))
+		goto drop_route;
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len +
+			   SUPERP_UDP6_SIZE);
+	if (err)
+		goto drop_route;
+	__skb_set_sw_hash(skb, path->hash, true);
+	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, &saddr, &path->remote, config->tclass,
+			     config->hop_limit ? : ip6_dst_hoplimit(dst),
+			     htonl(config->flow_label), htons(config->sport),
+			     htons(config->dport), false, 0);
+	return 0;
+
+drop_route:
+	dst_release(dst);
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+/**
+ * superp_path_xmit - send a packet
+ * @path: the path
+ * @skb: the packet, given up; it begins with the PDL header
+ *
+ * What the packet meets on its way out may queue it to be received in this namespace, but nothing
+ * receives it before this returns.
+ *
+ * Context: process or softirq, bottom halves off.
+ * Return: 0 or a negative errno: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM, -ENOBUFS if
+ * it was dropped at once, and those of route lookups.
+ */
+int superp_path_xmit(struct superp_path *path, struct sk_buff *skb)
+{
+	switch (path->config.encap) {
+	case SUPERP_PATH_UDP4:
+		return superp_path_xmit_udp4(path, skb);
+	case SUPERP_PATH_UDP6:
+		return superp_path_xmit_udp6(path, skb);
+	default:
+		return superp_path_xmit_sunh(path, skb);
+	}
+}

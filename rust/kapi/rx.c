@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/net.h>
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/udp.h>
+#include <net/dst.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/udp_tunnel.h>
+
+#include "kapi_net.h"
+#include "kapi_rx.h"
+
+static void superp_rx_detach_one(struct sk_buff *skb)
+{
+	skb_orphan(skb);
+	skb_dst_drop(skb);
+	nf_reset_ct(skb);
+	skb_ext_reset(skb);
+	skb->ip_summed = CHECKSUM_NONE;
+	skb->dev = NULL;
+}
+
+/* A message may wait in a socket for hours, and its packets must not hold devices or such. */
+static void superp_rx_detach(struct sk_buff *skb)
+{
+	struct sk_buff *part;
+
+	superp_rx_detach_one(skb);
+	skb_walk_frags(skb, part)
+		superp_rx_detach_one(part);
+}
+
+static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			  struct net_device *orig_dev)
+{
+	void *node = superp_net_node(dev_net(dev));
+
+	if (skb->pkt_type != PACKET_HOST || !node) {
+		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
+		return NET_RX_DROP;
+	}
+	skb = skb_share_check(skb, GFP_ATOMIC);
+	if (!skb)
+		return NET_RX_DROP;
+	superp_rx_detach(skb);
+	superp_rust_rx_sunh(node, dev->ifindex, skb);
+	return NET_RX_SUCCESS;
+}
+
+static struct packet_type superp_packet_type = {
+	.func = superp_rx_sunh,
+};
+
+/**
+ * superp_rx_register - receive SUNH on all devices
+ * @ethertype: of SUNH
+ *
+ * Context: process.
+ */
+void superp_rx_register(u16 ethertype)
+{
+	superp_packet_type.type = htons(ethertype);
+	dev_add_pack(&superp_packet_type);
+}
+
+/**
+ * superp_rx_unregister - receive SUNH no longer
+ *
+ * Context: process; returns when no packet is being handled any more.
+ */
+void superp_rx_unregister(void)
+{
+	dev_remove_pack(&superp_packet_type);
+}
+
+/* Called under RCU; the checksum has been verified, the length is that of the UDP header. */
+static int superp_rx_udp(struct sock *sk, struct sk_buff *skb)
+{
+	void *node = superp_net_node(sock_net(sk));
+	u32 ifindex = skb->dev->ifindex;
+	struct in6_addr src, dst;
+
+	if (!node || !pskb_may_pull(skb, sizeof(struct udphdr))) {
+		kfree_skb(skb);
+		return 0;
+	}
+	if (skb->protocol == htons(ETH_P_IP)) {
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, &src);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, &dst);
+	} else {
+		src = ipv6_hdr(skb)->saddr;
+		dst = ipv6_hdr(skb)->daddr;
+	}
+	__skb_pull(skb, sizeof(struct udphdr));
+	superp_rx_detach(skb);
+	superp_rust_rx_udp(node, src.s6_addr, dst.s6_addr, ifindex, skb);
+	return 0;
+}
+
+/* An ICMP error for one of our packets: our port is its destination. IP learns path MTUs from it. */
+static int superp_rx_udp_err(struct sock *sk, struct sk_buff *skb)
+{
+	return 0;
+}
+
+/**
+ * struct superp_udp_port - the sockets behind a UDP port
+ * @v4: for IPv4
+ * @v6: for IPv6, or NULL if there is none
+ */
+struct superp_udp_port {
+	struct socket *v4;
+	struct socket *v6;
+};
+
+static int superp_udp_sock(struct net *net, u8 family, u16 port, struct socket **sock)
+{
+	struct udp_port_cfg config = {
+		.family = family,
+		.local_udp_port = htons(port),
+		.use_udp6_rx_checksums = true,
+		.ipv6_v6only = true,
+	};
+	struct udp_tunnel_sock_cfg tunnel = {
+		.encap_type = 1,
+		.encap_rcv = superp_rx_udp,
+		.encap_err_lookup = superp_rx_udp_err,
+	};
+	int err;
+
+	err = udp_sock_create(net, &config, sock);
+	if (!err)
+		setup_udp_tunnel_sock(net, (*sock)->sk, &tunnel);
+	return err;
+}
+
+/**
+ * superp_udp_port_open - receive packets on a UDP port, over IPv4 and IPv6
+ * @net: the namespace
+ * @port: the port
+ * @err: where a negative errno goes
+ *
+ * Context: process.
+ * Return: the port, or NULL.
+ */
+struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err)
+{
+	struct superp_udp_port *udp;
+
+	*err = -EINVAL;
+	if (!port)
+		return NULL;
+	udp = kzalloc_obj(*udp);
+	*err = -ENOMEM;
+	if (!udp)
+		return NULL;
+	*err = superp_udp_sock(net, AF_INET, port, &udp->v4);
+	if (*err)
+		goto fail;
+	*err = superp_udp_sock(net, AF_INET6, port, &udp->v6);
+	if (*err == -EAFNOSUPPORT || *err == -EPFNOSUPPORT)
+		*err = 0;
+	if (*err)
+		goto fail;
+	return udp;
+
+fail:
+	superp_udp_port_close(udp);
+	return NULL;
+}
+
+/**
+ * superp_udp_port_close - receive no longer
+ * @udp: the port
+ *
+ * Packets may still be under way to the node for a grace period.
+ *
+ * Context: process.
+ */
+void superp_udp_port_close(struct superp_udp_port *udp)
+{
+	if (udp->v4)
+		udp_tunnel_sock_release(udp->v4->sk);
+	if (udp->v6)
+		udp_tunnel_sock_release(udp->v6->sk);
+	kfree(udp);
+}

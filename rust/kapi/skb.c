@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/rbtree.h>
+#include <linux/skbuff.h>
+
+#include "kapi_skb.h"
+
+/* Most bytes of headroom, and of linear data, that superp_skb_alloc() gives. */
+#define SUPERP_LINEAR_MAX	SZ_64K
+
+/* What a packet in a superp_skb_chain carries along. */
+struct superp_skb_cb {
+	u64 key;
+};
+
+static struct superp_skb_cb *superp_skb_cb(const struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct superp_skb_cb) > sizeof_field(struct sk_buff, cb));
+	return (struct superp_skb_cb *)skb->cb;
+}
+
+/**
+ * superp_skb_alloc - make an empty packet
+ * @headroom: bytes in front
+ * @linear: bytes of room for data
+ *
+ * Context: any.
+ * Return: the packet, or NULL.
+ */
+struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear)
+{
+	struct sk_buff *skb;
+
+	if (headroom > SUPERP_LINEAR_MAX || linear > SUPERP_LINEAR_MAX)
+		return NULL;
+	skb = alloc_skb(headroom + linear, GFP_ATOMIC | __GFP_NOWARN);
+	if (skb)
+		skb_reserve(skb, headroom);
+	return skb;
+}
+
+/**
+ * superp_skb_free - free a packet that is lost
+ * @skb: the packet
+ *
+ * Context: any.
+ */
+void superp_skb_free(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
+
+/**
+ * superp_skb_consume - free a packet that has served its purpose
+ * @skb: the packet
+ *
+ * Context: any.
+ */
+void superp_skb_consume(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+/**
+ * superp_skb_len - how long is a packet?
+ * @skb: the packet
+ *
+ * Return: bytes.
+ */
+u32 superp_skb_len(const struct sk_buff *skb)
+{
+	return skb->len;
+}
+
+/**
+ * superp_skb_truesize - how much memory does a packet stand for?
+ * @skb: the packet
+ *
+ * Return: bytes.
+ */
+u32 superp_skb_truesize(const struct sk_buff *skb)
+{
+	return skb->truesize;
+}
+
+/**
+ * superp_skb_head - the linear part of a packet
+ * @skb: the packet
+ * @len: where its length goes, in bytes
+ *
+ * Return: its first byte.
+ */
+const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len)
+{
+	*len = skb_headlen(skb);
+	return skb->data;
+}
+
+/**
+ * superp_skb_extend - append zero bytes to the linear part
+ * @skb: the packet
+ * @len: how many
+ *
+ * Return: the first of them, or NULL if others share the packet's memory, if data follows the
+ * linear part, or if there is no room.
+ */
+u8 *superp_skb_extend(struct sk_buff *skb, u32 len)
+{
+	if (skb_cloned(skb) || skb_is_nonlinear(skb) || len > skb_tailroom(skb))
+		return NULL;
+	return skb_put_zero(skb, len);
+}
+
+/**
+ * superp_skb_pad - append zero bytes wherever the data ends
+ * @skb: the packet
+ * @len: how many, at most PAGE_SIZE
+ *
+ * Return: 0, -EINVAL if others share the packet's memory, -EMSGSIZE if there is no room.
+ */
+int superp_skb_pad(struct sk_buff *skb, u32 len)
+{
+	unsigned int nr = skb_shinfo(skb)->nr_frags;
+	struct page *page = ZERO_PAGE(0);
+
+	if (skb_cloned(skb) || skb_has_frag_list(skb))
+		return -EINVAL;
+	if (!len)
+		return 0;
+	if (!skb_is_nonlinear(skb))
+		return superp_skb_extend(skb, len) ? 0 : -EMSGSIZE;
+	if (len > PAGE_SIZE || nr >= MAX_SKB_FRAGS)
+		return -EMSGSIZE;
+	get_page(page);
+	skb_fill_page_desc(skb, nr, page, 0, len);
+	skb->len += len;
+	skb->data_len += len;
+	return 0;
+}
+
+/**
+ * superp_skb_may_pull - make the beginning of a packet linear
+ * @skb: the packet
+ * @len: how much of it, in bytes
+ *
+ * Context: any.
+ * Return: whether it is.
+ */
+bool superp_skb_may_pull(struct sk_buff *skb, u32 len)
+{
+	return pskb_may_pull(skb, len);
+}
+
+/**
+ * superp_skb_pull - remove the beginning of a packet
+ * @skb: the packet
+ * @len: how much of it, in bytes
+ *
+ * Context: any.
+ * Return: whether that was done; the packet may be too short, or memory scarce.
+ */
+bool superp_skb_pull(struct sk_buff *skb, u32 len)
+{
+	return pskb_pull(skb, len);
+}
+
+/**
+ * superp_skb_trim - remove the end of a packet
+ * @skb: the packet
+ * @len: how much may remain, in bytes
+ *
+ * Context: any.
+ * Return: 0 or -ENOMEM.
+ */
+int superp_skb_trim(struct sk_buff *skb, u32 len)
+{
+	return pskb_trim(skb, len);
+}
+
+/**
+ * superp_skb_copy_out - copy bytes of a packet
+ * @skb: the packet
+ * @offset: of the first
+ * @to: where they go
+ * @len: how many
+ *
+ * Context: any.
+ * Return: 0, or -EFAULT if the packet has too few.
+ */
+int superp_skb_copy_out(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)
+{
+	if (offset > skb->len || len > skb->len - offset)
+		return -EFAULT;
+	return skb_copy_bits(skb, offset, to, len);
+}
+
+/**
+ * superp_skb_slice - make a packet of some bytes of another, in the same memory
+ * @skb: the other
+ * @offset: of the first byte
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: the packet, or NULL if @skb has too few bytes or memory is scarce.
+ */
+struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
+{
+	struct sk_buff *slice;
+
+	if (offset > skb->len || len > skb->len - offset)
+		return NULL;
+	/* To pull beyond the linear part would copy into it; to extract only takes references. */
+	if (offset > skb_headlen(skb))
+		return pskb_extract(skb, offset, len, GFP_ATOMIC);
+
+	slice = skb_clone(skb, GFP_ATOMIC);
+	if (!slice)
+		return NULL;
+	__skb_pull(slice, offset);
+	if (pskb_trim(slice, len)) {
+		kfree_skb(slice);
+		return NULL;
+	}
+	return slice;
+}
+
+/**
+ * superp_skb_set_priority - by which queueing disciplines and VLAN devices choose
+ * @skb: the packet
+ * @priority: a class, or 0 for the default
+ */
+void superp_skb_set_priority(struct sk_buff *skb, u32 priority)
+{
+	skb->priority = priority;
+}
+
+/* Takes the first packet out. The tree's links share memory with @next, @prev and @dev. */
+static struct sk_buff *superp_skb_chain_take(struct superp_skb_chain *chain)
+{
+	struct rb_root root = { .rb_node = chain->root };
+	struct rb_node *node = rb_first(&root);
+	struct sk_buff *skb;
+
+	if (!node)
+		return NULL;
+	skb = rb_to_skb(node);
+	rb_erase(node, &root);
+	skb->next = NULL;
+	skb->prev = NULL;
+	skb->dev = NULL;
+	chain->root = root.rb_node;
+	if (chain->last == skb)
+		chain->last = NULL;
+	return skb;
+}
+
+static int superp_skb_chain_put(struct superp_skb_chain *chain, struct sk_buff *skb)
+{
+	struct rb_root root = { .rb_node = chain->root };
+	struct rb_node **link = &root.rb_node, *parent = NULL;
+	u64 key = superp_skb_cb(skb)->key;
+
+	if (chain->last && superp_skb_cb(chain->last)->key < key) {
+		parent = &chain->last->rbnode;
+		link = &parent->rb_right;
+	}
+	while (*link) {
+		u64 at;
+
+		parent = *link;
+		at = superp_skb_cb(rb_to_skb(parent))->key;
+		if (at == key)
+			return -EEXIST;
+		link = key < at ? &parent->rb_left : &parent->rb_right;
+	}
+	rb_link_node(&skb->rbnode, parent, link);
+	rb_insert_color(&skb->rbnode, &root);
+	chain->root = root.rb_node;
+	if (!chain->last || superp_skb_cb(chain->last)->key < key)
+		chain->last = skb;
+	return 0;
+}
+
+/**
+ * superp_skb_chain_insert - put a packet where its key belongs
+ * @chain: the packets
+ * @key: of the packet
+ * @skb: the packet, given up; in no list, and without a device
+ *
+ * Context: any. Constant time behind the last, else logarithmic: a peer chooses the order.
+ * Return: 0, or -EEXIST if the key is taken, and then the packet is freed.
+ */
+int superp_skb_chain_insert(struct superp_skb_chain *chain, u64 key, struct sk_buff *skb)
+{
+	int err;
+
+	superp_skb_cb(skb)->key = key;
+	err = superp_skb_chain_put(chain, skb);
+	if (err)
+		kfree_skb(skb);
+	return err;
+}
+
+/**
+ * superp_skb_chain_first_key - the lowest key
+ * @chain: the packets
+ * @key: where it goes
+ *
+ * Return: whether there is one.
+ */
+bool superp_skb_chain_first_key(const struct superp_skb_chain *chain, u64 *key)
+{
+	struct rb_root root = { .rb_node = chain->root };
+	struct rb_node *node = rb_first(&root);
+
+	if (!node)
+		return false;
+	*key = superp_skb_cb(rb_to_skb(node))->key;
+	return true;
+}
+
+/**
+ * superp_skb_chain_merge - move packets
+ * @to: where they go; of two with the same key, the one that is here stays
+ * @from: where they come from, empty afterwards
+ *
+ * Context: any.
+ */
+void superp_skb_chain_merge(struct superp_skb_chain *to, struct superp_skb_chain *from)
+{
+	struct sk_buff *skb;
+
+	while ((skb = superp_skb_chain_take(from))) {
+		if (superp_skb_chain_put(to, skb))
+			kfree_skb(skb);
+	}
+}
+
+/**
+ * superp_skb_chain_join - make one packet of all
+ * @chain: the packets; empty afterwards, unless there is an error
+ *
+ * Context: any.
+ * Return: a packet that has the others in its frag_list, or the only one, or an empty one if
+ * there is none; NULL if memory is scarce or the memory in it is over 2 GiB.
+ */
+struct sk_buff *superp_skb_chain_join(struct superp_skb_chain *chain)
+{
+	struct rb_root root = { .rb_node = chain->root };
+	struct sk_buff *skb, **end, *head;
+	struct rb_node *node;
+	u64 truesize = 0;
+
+	if (chain->last && chain->root == &chain->last->rbnode && !chain->root->rb_left)
+		return superp_skb_chain_take(chain);
+	for (node = rb_first(&root); node; node = rb_next(node))
+		truesize += rb_to_skb(node)->truesize;
+	head = alloc_skb(0, GFP_ATOMIC);
+	if (!head)
+		return NULL;
+	truesize += head->truesize;
+	/* What is charged to a socket is an int; the bytes are fewer. */
+	if (truesize > INT_MAX) {
+		kfree_skb(head);
+		return NULL;
+	}
+
+	end = &skb_shinfo(head)->frag_list;
+	while ((skb = superp_skb_chain_take(chain))) {
+		*end = skb;
+		end = &skb->next;
+		head->len += skb->len;
+	}
+	head->data_len = head->len;
+	head->truesize = truesize;
+	return head;
+}
+
+/**
+ * superp_skb_chain_free - free all packets
+ * @chain: the packets; empty afterwards
+ *
+ * Context: any.
+ */
+void superp_skb_chain_free(struct superp_skb_chain *chain)
+{
+	struct sk_buff *skb;
+
+	while ((skb = superp_skb_chain_take(chain)))
+		kfree_skb(skb);
+}
