@@ -295,49 +295,59 @@ impl Conn {
         Ok(())
     }
 
-    /// Ends the present life: everything pending completes as aborted. With `again` a fresh one
-    /// begins in state `Created`, else the connection is stopped for good. Process context, sleeps.
-    pub(crate) fn reset(self: &Arc<Self>, again: bool) -> Result<(), Refusal> {
-        let fresh = if again {
-            Some(fresh(&self.identity.config)?)
-        } else {
-            None
-        };
+    /// Ends the present life: everything pending completes as aborted. Process context, sleeps;
+    /// the caller serialises it with [`Conn::restart`].
+    pub(crate) fn stop(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         self.established.store(false, Relaxed);
         inner.state = ConnState::Stopped;
+        inner.cause = "";
         inner.proto.stop();
         self.abort_queued(&mut inner);
         self.run(&mut inner, timer::now());
-        let mut old_path = None;
-        let old = match fresh {
-            Some(new) => {
-                inner.state = ConnState::Created;
-                inner.cause = "";
-                let (proto, flows, rx) = new;
-                Some((
-                    core::mem::replace(&mut inner.proto, proto),
-                    core::mem::replace(&mut inner.flows, flows),
-                    core::mem::replace(&mut inner.rx, rx),
-                ))
-            }
-            None => {
-                old_path = inner.path.take();
-                inner.rx.clear();
-                None
-            }
-        };
         inner.untold = None;
+        let held = inner.rx.take();
+        drop(inner);
+        drop(held);
+        // Nothing starts it in this state.
+        self.timer.cancel_sync();
+        self.tell_queue_pairs(Code::ABORTED_STOPPED);
+        self.tell_state(ConnState::Stopped, "");
+    }
+
+    /// Gives the connection a fresh life in state `Created`. Process context, sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when its device is gone, `ENOMEM`.
+    pub(crate) fn restart(self: &Arc<Self>) -> Result<(), Refusal> {
+        if self.inner.lock().path.is_none() {
+            return Err(Refusal::new(
+                ENODEV,
+                c"the device of the connection is gone: remove the connection",
+            ));
+        }
+        let (proto, flows, rx) = fresh(&self.identity.config)?;
+        self.stop();
+        let mut inner = self.inner.lock();
+        let old = (
+            core::mem::replace(&mut inner.proto, proto),
+            core::mem::replace(&mut inner.flows, flows),
+            core::mem::replace(&mut inner.rx, rx),
+        );
+        inner.state = ConnState::Created;
         inner.armed = u64::MAX;
         inner.resume = u64::MAX;
-        let state = inner.state;
         drop(inner);
         drop(old);
-        drop(old_path);
-        self.timer.cancel_sync();
-        self.tell_queue_pairs(Code::ABORTED);
-        self.tell_state(state, "");
+        self.tell_state(ConnState::Created, "");
         Ok(())
+    }
+
+    /// Gives up the path, and with it the device; nothing is sent any more. Process context.
+    pub(crate) fn close_path(&self) {
+        let path = self.inner.lock().path.take();
+        drop(path);
     }
 
     /// Queues a work and sends what can be sent. Any order of calls is the order on the wire.
@@ -439,9 +449,8 @@ impl Conn {
         inner.proto.stop();
         self.broken(&mut inner, cause, Code::ABORTED);
         self.run(&mut inner, timer::now());
-        let path = inner.path.take();
         self.unlock(inner);
-        drop(path);
+        self.close_path();
     }
 
     /// Completes what has not been submitted; the core completes the rest.

@@ -29,6 +29,8 @@ use crate::{
     region::Region,
 };
 
+pub(crate) use ports::{PortInfo, PortParams};
+
 /// A refused request: the errno, and a sentence for the person who made it.
 pub(crate) struct Refusal {
     pub(crate) errno: Error,
@@ -119,8 +121,8 @@ impl Node {
         drop(ports);
         let mut from = 0;
         while let Some((cid, conn)) = self.conns.next(from) {
-            // Without a fresh life there is nothing to allocate, hence nothing to fail.
-            let _ = conn.reset(false);
+            conn.stop();
+            conn.close_path();
             from = cid + 1;
         }
         self.conns.clear();

@@ -320,7 +320,15 @@ impl Flows {
         let n = self.actives.len();
         let free = (0..n)
             .map(|step| (self.free_active as usize + step) % n)
-            .find(|i| matches!(self.actives.get(*i), Some(None)))?;
+            .find(|i| matches!(self.actives.get(*i), Some(None)));
+        let Some(free) = free else {
+            let flow = self.flow(flow)?;
+            flow.works = flow.works.saturating_sub(1);
+            if work.op == WorkOp::Send {
+                flow.sends = flow.sends.saturating_sub(1);
+            }
+            return None;
+        };
         *self.actives.get_mut(free)? = Some(Active {
             work,
             flow,

@@ -69,12 +69,17 @@ impl Receiver {
         })
     }
 
-    /// Drops every packet it holds.
-    pub(super) fn clear(&mut self) {
-        self.held.iter_mut().for_each(|slot| *slot = None);
-        self.assemblies.iter_mut().for_each(|slot| *slot = None);
-        self.partials.clear();
-        self.refusing.clear();
+    /// Everything it holds, to be dropped outside the lock. What stays takes nothing in.
+    pub(super) fn take(&mut self) -> Receiver {
+        core::mem::replace(
+            self,
+            Receiver {
+                held: KVVec::new(),
+                assemblies: KVVec::new(),
+                partials: KVec::new(),
+                refusing: KVec::new(),
+            },
+        )
     }
 
     fn slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {

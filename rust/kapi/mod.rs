@@ -8,7 +8,6 @@ pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod net;
 pub(crate) mod nl;
-pub(crate) mod nl;
 pub(crate) mod pages;
 pub(crate) mod path;
 pub(crate) mod rx;

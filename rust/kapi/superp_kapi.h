@@ -13,12 +13,10 @@
 #include "kapi_map.h"
 #include "kapi_net.h"
 #include "kapi_nl.h"
-#include "kapi_nl.h"
 #include "kapi_pages.h"
 #include "kapi_path.h"
 #include "kapi_rx.h"
 #include "kapi_skb.h"
-#include "kapi_sock.h"
 #include "kapi_sock.h"
 #include "kapi_timer.h"
 

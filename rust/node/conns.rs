@@ -265,7 +265,7 @@ impl Node {
 
     /// Gives a connection a fresh life in state `Created`.
     pub(crate) fn conn_reset(&self, cid: u16) -> Result<(), Refusal> {
-        self.existing(cid)?.reset(true)
+        self.existing(cid)?.restart()
     }
 
     /// Removes a connection; everything pending completes as aborted.
@@ -274,7 +274,8 @@ impl Node {
         let conn = self.existing(cid)?;
         self.conns.remove(cid.into());
         drop(config);
-        conn.reset(false)?;
+        conn.stop();
+        conn.close_path();
         netlink::notify(
             self,
             Event::ConnDeleted {
