@@ -4,6 +4,8 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # Where the module's objects go: one folder for each kernel.
 OUT ?= build/native
+# The virtual machine of "make demo" and "make vm": qemu, uml or debug.
+VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
@@ -35,13 +37,14 @@ $(HOMES:%=modules-%): modules-%:
 	@$(VM)/modules $*
 
 demo:
-	@$(VM)/run qemu -- selftests/demo/demo.sh
+	@$(VM)/cargo build --release --workspace --locked --quiet
+	@$(VM)/run $(VMHOME) -- selftests/demo/demo.sh
 
 check:
 	@$(VM)/check
 
 vm:
-	@$(VM)/shell $(or $(VMHOME),qemu)
+	@$(VM)/shell $(VMHOME)
 
 lint:
 	@selftests/lint/run

@@ -34,14 +34,16 @@ step() {
 	log=$cache/log/$(tr -cs '[:alnum:].\n' '-' <<<"$text").log
 	say "==> $text"
 	(
-		while sleep 20; do
+		while sleep 20 && kill -0 $$ 2>/dev/null; do
 			say "    $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c1-90)"
 		done
 	) 9>&- &
 	ticker=$!
-	# In the background, because "set -e" would be off in a function called left of "||".
-	"$@" >"$log" 2>&1 9>&- &
-	wait $! || status=$?
+	# Not left of "||", where "set -e" would be off in a function.
+	set +e
+	( set -e; "$@" ) >"$log" 2>&1 9>&-
+	status=$?
+	set -e
 	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
 	if [ "$status" != 0 ]; then
 		tail -n 30 "$log" >&2

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# Links that lose, reorder, repeat and damage packets slow transfers down and change nothing else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+. lib/nodes.sh
+. lib/superp.sh
+trap nodes_down EXIT
+
+impair() {
+	nodes_netem "$nodeA" "$@" || return 1
+	nodes_netem "$nodeB" "$@"
+}
+
+# transfers COUNT MAX DEPTH: of mixed kinds.
+transfers() {
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send "$@"
+}
+
+# counted NODE COUNTER…: one of these must have counted, or the link was not what it should be.
+counted() {
+	local sum
+	sum=$(conn_sum "$1" "$cid" "${@:2}")
+	echo "${*:2}: $sum"
+	[ "$sum" -gt 0 ]
+}
+
+# under NETEM COUNTER…: transfers under that, and the counters show it.
+under() {
+	local status=0
+	# shellcheck disable=SC2086 # words
+	impair $1 || return 1
+	transfers 150 60000 16 || status=1
+	impair
+	[ $status = 0 ] || return 1
+	counted "$nodeB" "${@:2}"
+}
+
+connect_next() {
+	cid=$((cid + 1))
+	connect "$way" "$cid" "$@"
+}
+
+nodes_up 9000
+ports_up
+cid=0
+for way in $encapsulations; do
+	connect_next ext on
+	tap_case "$way: 1 % loss" under 'loss 1%' rx-out-of-order rx-duplicates
+	tap_case "$way: 10 % loss" under 'loss 10%' rx-out-of-order rx-duplicates
+	tap_case "$way: reordering" under 'delay 500us reorder 30% 50%' rx-out-of-order
+	tap_case "$way: duplication" under 'duplicate 10%' rx-duplicates
+	tap_case "$way: all of it" under 'delay 300us 200us loss 2% reorder 10% 50% duplicate 5%' rx-out-of-order
+	connect_next ext on ordered off
+	tap_case "$way, unordered: all of it" under 'delay 300us 200us loss 2% reorder 10% 50% duplicate 5%' rx-out-of-order
+	connect_next
+	tap_case "$way, no extensions: all of it" under 'delay 300us 200us loss 2% reorder 10% 50% duplicate 5%' rx-out-of-order
+done
+
+# UDP has a checksum: what is damaged is lost.
+for way in udp4 udp6; do
+	connect_next ext on
+	tap_case "$way: 2 % of the packets damaged" under 'corrupt 2%' rx-out-of-order rx-duplicates
+done
+
+# SUNH relies on the FCS of Ethernet, which a veth pair has not. Damage goes through to the headers
+# and the data; the nodes must stand it, every operation must end, nothing outside the regions may
+# change, and a connection made anew must work.
+damaged() {
+	local status=0
+	impair corrupt 2% || return 1
+	# 1 may be wrong data, so guards are looked at by what does not compare data.
+	"$xfer" damaged "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read 200 20000 16 || status=$?
+	impair
+	case $status in 0 | 3) ;; *) return 1 ;; esac
+	on "$nodeA" superp conn reset "$cid" && on "$nodeB" superp conn reset "$cid" &&
+		on "$nodeA" superp conn start "$cid" && on "$nodeB" superp conn start "$cid" || return 1
+	transfers 20 20000 4
+}
+for way in sunh sunh6; do
+	connect_next ext on
+	tap_case "$way: 2 % of the frames damaged; all requests end, and a reset connection works" damaged
+done
+
+# A peer that is gone: requests end with a named error, and so does the connection.
+unreachable() {
+	local status=0
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 20 1000 4 || return 1
+	nodes_netem "$nodeB" loss 100% || return 1
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write 20 1000 4 || status=$?
+	nodes_netem "$nodeB"
+	tap_equal 3 "$status" "status" || return 1
+	tap_equal broken "$(conn_get "$nodeA" "$cid" state)" state || return 1
+	[ -n "$(conn_get "$nodeA" "$cid" cause)" ]
+}
+for way in $encapsulations; do
+	connect_next ext on
+	tap_case "$way: a peer that no longer answers fails every request and names the cause" unreachable
+done
+tap_end
