@@ -39,7 +39,7 @@ use crate::{
         uapi,
     },
     node::Node,
-    proto::code::Code,
+    proto::Code,
     qp::Qp,
     region::{self, Region},
     work::{Local, Work, WorkOp},
