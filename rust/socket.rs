@@ -245,7 +245,7 @@ impl Endpoint {
 
 /// The error number of a code; `uapi/linux/superp.h` has the table.
 fn error_of(code: Code) -> Error {
-    if code == Code::ABORTED_TIMEOUT {
+    if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
         return ETIMEDOUT;
     }
     match u32::from(code.major) {
