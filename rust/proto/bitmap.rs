@@ -1,2 +1,180 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Bitmaps over a window.
+//! Bitmaps: over a sliding window of PSNs, and over the Seqnos of each transaction.
+
+use super::slab::Slabs;
+
+/// Bits of the bitmap on the wire.
+const SACK_BITS: u32 = 32;
+
+/// A bit for each number of a window that slides.
+///
+/// The bit of a number stays where it is while the window moves, so sliding is clearing what falls
+/// out, not shifting. There are at least 32 bits more than the window has numbers, so that 32 bits can
+/// be read from anywhere inside it.
+///
+/// Invariant: bits of numbers outside `base .. base + window` are clear.
+pub(super) struct Bitmap<A: Slabs> {
+    words: A::Slab<u64>,
+    mask: u32,
+    base: u32,
+}
+
+impl<A: Slabs> Bitmap<A> {
+    /// A clear bitmap for `window` numbers from `base`.
+    pub(super) fn new(window: u32, base: u32) -> Option<Self> {
+        let bits = window
+            .checked_add(SACK_BITS)?
+            .checked_next_power_of_two()?
+            .max(u64::BITS);
+        Some(Self {
+            words: A::slab((bits / u64::BITS) as usize)?,
+            mask: bits.wrapping_sub(1),
+            base,
+        })
+    }
+
+    /// First number of the window.
+    pub(super) fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Whether the bit of `seq` is set.
+    pub(super) fn get(&self, seq: u32) -> bool {
+        self.word(seq) >> (seq % u64::BITS) & 1 != 0
+    }
+
+    /// Sets the bit of `seq`, which must be in the window.
+    pub(super) fn set(&mut self, seq: u32) {
+        if let Some(word) = self.word_mut(seq) {
+            *word |= 1 << (seq % u64::BITS);
+        }
+    }
+
+    /// Clears the bit of `seq`.
+    pub(super) fn clear(&mut self, seq: u32) {
+        if let Some(word) = self.word_mut(seq) {
+            *word &= !(1 << (seq % u64::BITS));
+        }
+    }
+
+    /// The 32 bits from `seq` on, that of `seq` lowest.
+    pub(super) fn bits(&self, seq: u32) -> u32 {
+        let shift = seq % u64::BITS;
+        let low = self.word(seq) >> shift;
+        let high = self
+            .word(seq.wrapping_add(SACK_BITS))
+            .checked_shl(u64::BITS.wrapping_sub(shift))
+            .unwrap_or(0);
+        // The second word is the first again when all 32 bits are in one.
+        if shift > u64::BITS - SACK_BITS {
+            (low | high) as u32
+        } else {
+            low as u32
+        }
+    }
+
+    /// Sets the bits from `seq` on that are set in `bits`; all must be in the window.
+    pub(super) fn or(&mut self, seq: u32, bits: u32) {
+        let shift = seq % u64::BITS;
+        let bits = u64::from(bits);
+        if let Some(word) = self.word_mut(seq) {
+            *word |= bits << shift;
+        }
+        if shift > u64::BITS - SACK_BITS {
+            if let Some(word) = self.word_mut(seq.wrapping_add(SACK_BITS)) {
+                *word |= bits >> u64::BITS.wrapping_sub(shift);
+            }
+        }
+    }
+
+    /// Number of consecutive set bits from `seq` on.
+    pub(super) fn run(&self, seq: u32) -> u32 {
+        let mut run = 0u32;
+        while run <= self.mask {
+            let at = seq.wrapping_add(run);
+            let shift = at % u64::BITS;
+            let ones = (self.word(at) >> shift).trailing_ones();
+            run = run.wrapping_add(ones);
+            if ones < u64::BITS.wrapping_sub(shift) {
+                break;
+            }
+        }
+        run
+    }
+
+    /// Slides the window by `n` numbers, at most its size.
+    pub(super) fn advance(&mut self, n: u32) {
+        let mut left = n;
+        while left > 0 {
+            let shift = self.base % u64::BITS;
+            let step = left.min(u64::BITS.wrapping_sub(shift));
+            let ones = u64::MAX >> u64::BITS.wrapping_sub(step);
+            let base = self.base;
+            if let Some(word) = self.word_mut(base) {
+                *word &= !(ones << shift);
+            }
+            self.base = base.wrapping_add(step);
+            left = left.wrapping_sub(step);
+        }
+    }
+
+    fn word(&self, seq: u32) -> u64 {
+        let index = (seq & self.mask) / u64::BITS;
+        self.words.get(index as usize).copied().unwrap_or(0)
+    }
+
+    fn word_mut(&mut self, seq: u32) -> Option<&mut u64> {
+        let index = (seq & self.mask) / u64::BITS;
+        self.words.get_mut(index as usize)
+    }
+}
+
+/// For each slot of a transaction window a bit for each Seqno that may be received [proto 4.2].
+pub(super) struct SeqnoBitmaps<A: Slabs> {
+    words: A::Slab<u64>,
+    words_per_slot: usize,
+}
+
+impl<A: Slabs> SeqnoBitmaps<A> {
+    /// Clear bitmaps for `slots` slots of Seqnos 0 to `max_packets` - 1.
+    pub(super) fn new(slots: usize, max_packets: u32) -> Option<Self> {
+        let words_per_slot = max_packets.div_ceil(u64::BITS) as usize;
+        Some(Self {
+            words: A::slab(slots.checked_mul(words_per_slot)?)?,
+            words_per_slot,
+        })
+    }
+
+    /// Whether `seqno` was received in `slot`.
+    pub(super) fn get(&self, slot: u16, seqno: u16) -> bool {
+        self.words
+            .get(self.index(slot, seqno))
+            .is_some_and(|word| word >> (u32::from(seqno) % u64::BITS) & 1 != 0)
+    }
+
+    /// Notes that `seqno` was received in `slot`.
+    pub(super) fn set(&mut self, slot: u16, seqno: u16) {
+        let index = self.index(slot, seqno);
+        if let Some(word) = self.words.get_mut(index) {
+            *word |= 1 << (u32::from(seqno) % u64::BITS);
+        }
+    }
+
+    /// Forgets what was received in `slot`.
+    pub(super) fn reset(&mut self, slot: u16) {
+        let start = self.index(slot, 0);
+        let end = start.saturating_add(self.words_per_slot);
+        if let Some(words) = self.words.get_mut(start..end) {
+            words.fill(0);
+        }
+    }
+
+    fn index(&self, slot: u16, seqno: u16) -> usize {
+        usize::from(slot)
+            .saturating_mul(self.words_per_slot)
+            .saturating_add(usize::from(seqno) / u64::BITS as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;

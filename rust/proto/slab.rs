@@ -85,3 +85,19 @@ impl<A: Slabs> Ring<A> {
         Some(xid)
     }
 }
+
+#[cfg(test)]
+pub(super) mod test {
+    use alloc::vec::Vec;
+
+    /// Storage for unit tests.
+    pub(in super::super) struct Heap;
+
+    impl super::Slabs for Heap {
+        type Slab<T> = Vec<T>;
+
+        fn slab<T: Clone + Default>(n: usize) -> Option<Vec<T>> {
+            Some(alloc::vec![T::default(); n])
+        }
+    }
+}

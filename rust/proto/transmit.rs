@@ -23,9 +23,10 @@ pub struct Transmit {
 }
 
 /// What follows the Transaction header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing: a pure ACK.
+    /// Nothing: a pure ACK, or a No-op that asks for one.
+    #[default]
     None,
     /// One Transaction Error.
     Error(TransactionErrorOp),

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One connection.
 
+mod receive;
+mod transmit;
+
+use super::pdl::{AckSchedule, PsnReuse, ReceiveWindow, SendWindow};
+use super::tal::{Initiator, Target};
 use super::{
-    Barrier, Code, Config, ConfigError, Event, Owner, Packet, Received, ReqOp, Request, Slabs,
-    State, Stats, SubmitError, Transmit,
+    Barrier, BrokenCause, Code, Config, ConfigError, Event, Report, ReqOp, Request, Slabs, State,
+    Stats, SubmitError,
 };
+
+/// Reports kept until the owner fetches them. A packet causes one or two.
+const REPORTS: usize = 4;
 
 /// One SUPERp connection, both directions.
 ///
@@ -14,9 +22,25 @@ use super::{
 /// reached. Times are nanoseconds of one monotonic clock.
 pub struct Connection<A: Slabs> {
     config: Config,
-    stats: Stats,
     state: State,
-    marker: core::marker::PhantomData<A>,
+    stats: Stats,
+    send: SendWindow<A>,
+    receive: ReceiveWindow<A>,
+    ack: AckSchedule,
+    reuse: PsnReuse,
+    initiator: Initiator<A>,
+    target: Target<A>,
+    /// The last new packet was one of a reply, so the next is one of a request if there is one.
+    answered_last: bool,
+    /// Something waits for room in the send window, since this time.
+    blocked: Option<u64>,
+    /// The peer is to be asked for an acknowledgement.
+    probe: bool,
+    /// Probes sent since a packet came, and when the first of them was.
+    unanswered: (u32, u64),
+    reports: [Option<Report>; REPORTS],
+    broken: Option<BrokenCause>,
+    drained_told: bool,
 }
 
 /// Why a connection could not be created.
@@ -38,12 +62,32 @@ impl<A: Slabs> Connection<A> {
     /// Creates a connection, and all the storage it will ever use.
     pub fn new(config: &Config, now: u64) -> Result<Self, NewError> {
         config.validate()?;
-        let _ = now;
-        Ok(Self {
-            config: config.clone(),
+        Self::allocate(config, now).ok_or(NewError::NoMemory)
+    }
+
+    fn allocate(config: &Config, now: u64) -> Option<Self> {
+        let window = config.pdl_window_size;
+        let send = SendWindow::new(config, now)?;
+        let delay = config
+            .pdl_delayed_ack_time
+            .min(send.rtt().delayed_ack_max());
+        Some(Self {
+            state: State::Open,
             stats: Stats::default(),
-            state: State::Stopped,
-            marker: core::marker::PhantomData,
+            receive: ReceiveWindow::new(window, config.start_psn, config.ordered_rx)?,
+            ack: AckSchedule::new(delay, config.pdl_ack_every, config.receive_window()),
+            reuse: PsnReuse::default(),
+            initiator: Initiator::new(config)?,
+            target: Target::new(config)?,
+            send,
+            answered_last: false,
+            blocked: None,
+            probe: false,
+            unanswered: (0, 0),
+            reports: [None; REPORTS],
+            broken: None,
+            drained_told: false,
+            config: config.clone(),
         })
     }
 
@@ -51,67 +95,98 @@ impl<A: Slabs> Connection<A> {
     ///
     /// Every transaction that is taken gives exactly one `Event::Completed`, whatever happens.
     pub fn submit(&mut self, now: u64, request: Request) -> Result<u16, SubmitError> {
-        let _ = (now, request);
-        Err(SubmitError::Stopped)
+        if !self.running() {
+            return Err(SubmitError::Stopped);
+        }
+        let waiting = self.waiting();
+        let xid = self.initiator.submit(now, request)?;
+        if !waiting {
+            self.send.progress(now);
+        }
+        self.stats.transactions = self.stats.transactions.wrapping_add(1);
+        if self.initiator.shutting_down() {
+            self.state = State::ShuttingDown;
+        }
+        Ok(xid)
     }
 
     /// Holds later requests back until all transactions so far are complete [proto 4.12]: `submit`
     /// refuses them with `WindowFull`, and `Event::Writable` follows.
     pub fn barrier(&mut self, barrier: Barrier) {
-        let _ = barrier;
-    }
-
-    /// Takes a packet that came for this connection.
-    ///
-    /// After `Delivered`, call [`Self::next_release`] until it gives `None`.
-    pub fn receive<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
-        let _ = (now, packet, owner);
-        Received::Dropped(super::DropReason::NotRunning)
-    }
-
-    /// The slot of the next held packet that is in order now; give it to [`Self::release`].
-    pub fn next_release(&mut self) -> Option<usize> {
-        None
-    }
-
-    /// Delivers a packet that was held.
-    pub fn release<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
-        let _ = (now, packet, owner);
-        Received::Dropped(super::DropReason::NotRunning)
-    }
-
-    /// The next packet to send. Once returned it counts as sent.
-    pub fn poll_transmit(&mut self, now: u64) -> Option<Transmit> {
-        let _ = now;
-        None
+        self.initiator.barrier(barrier);
     }
 
     /// Turns the answer to read `xid` of the peer into a Transaction Error: the data of a reply that
     /// [`Self::poll_transmit`] gave cannot be fetched any more. The owner sends that one packet
-    /// [`Transmit::without_payload`].
+    /// [`super::Transmit::without_payload`].
     pub fn refuse_reply(&mut self, xid: u16, code: Code) {
-        let _ = (xid, code);
+        if self.target.refuse_reply(xid, code) {
+            self.stats.refused = self.stats.refused.wrapping_add(1);
+        }
     }
 
     /// When [`Self::expire`] wants to be called; `None` for never.
     pub fn deadline(&self) -> Option<u64> {
-        None
+        if !self.running() {
+            return None;
+        }
+        let timers = [
+            self.send.deadline(self.waiting()),
+            self.ack_deadline(),
+            self.initiator.deadline().map(|(at, _)| at),
+        ];
+        timers.into_iter().flatten().min()
     }
 
     /// Does what is due at `now`; harmless when called too early.
     pub fn expire(&mut self, now: u64) {
-        let _ = now;
+        if !self.running() {
+            return;
+        }
+        if let Some((_, xid)) = self.initiator.deadline().filter(|&(at, _)| at <= now) {
+            let cause = BrokenCause::TransactionTimeout { xid };
+            return self.break_down(cause, Code::ABORTED_TIMEOUT);
+        }
+        if self.send.expire(now, self.waiting()) {
+            self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
+            self.probe |= self.send.data_outstanding() == 0;
+        }
+        // An acknowledgement that is due is sent by poll_transmit.
     }
 
     /// The next thing the owner must know.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(cause) = self.broken.take() {
+            return Some(Event::Broken(cause));
+        }
+        if let Some(report) = self.reports.iter_mut().find_map(Option::take) {
+            return Some(Event::Report(report));
+        }
+        if let Some(event) = self.initiator.poll_complete() {
+            let counter = match event {
+                Event::Completed { result: Ok(()), .. } => &mut self.stats.completed,
+                _ => &mut self.stats.failed,
+            };
+            *counter = counter.wrapping_add(1);
+            return Some(event);
+        }
+        if self.running() && self.initiator.take_room() {
+            return Some(Event::Writable);
+        }
+        if !self.drained_told && self.initiator.drained() && self.target.drained() {
+            self.drained_told = true;
+            return Some(Event::Drained);
+        }
         None
     }
 
     /// Ends the connection at once. Transactions under way complete with `Code::ABORTED_STOPPED`;
     /// nothing is sent or accepted any more.
     pub fn stop(&mut self) {
-        self.state = State::Stopped;
+        if self.running() {
+            self.state = State::Stopped;
+            self.initiator.abort(Code::ABORTED_STOPPED);
+        }
     }
 
     /// Counters.
@@ -129,34 +204,63 @@ impl<A: Slabs> Connection<A> {
         &self.config
     }
 
-    /// Nothing is under way: no transaction of either end, no packet or acknowledgement to send.
+    /// Nothing is under way: no transaction of this end, no answer to the peer, no packet that asks
+    /// for an acknowledgement, and none to acknowledge.
     pub fn idle(&self) -> bool {
-        true
+        self.initiator.idle()
+            && !self.target.has_packet()
+            && self.send.data_outstanding() == 0
+            && self.ack.due().is_none()
     }
 
     /// Transactions of this end that are under way.
     pub fn inflight_transactions(&self) -> u32 {
-        0
+        self.initiator.open()
     }
 
-    /// Packets sent and not acknowledged.
+    /// Packets sent and not acknowledged; pure ACKs may remain so for ever.
     pub fn inflight_packets(&self) -> u32 {
-        0
+        self.send.outstanding()
     }
 
     /// Size of a table indexed by XID modulo size.
     pub fn xid_slots(&self) -> usize {
-        self.config.tal_trans_window as usize
+        self.initiator.slot_count()
     }
 
     /// Size of a table indexed by PSN modulo size, which is what `Received::Held` names slots of.
     pub fn psn_slots(&self) -> usize {
-        self.config.pdl_window_size as usize
+        self.send.slot_count()
     }
 
     /// Most bytes that one transaction of this kind carries, with `count` 1.
     pub fn max_request_len(&self, op: &ReqOp) -> u64 {
-        let _ = op;
-        0
+        self.initiator.max_len(op)
+    }
+
+    fn running(&self) -> bool {
+        matches!(self.state, State::Open | State::ShuttingDown)
+    }
+
+    /// The peer owes something even if no packet in flight asks for an acknowledgement: the answer to
+    /// a transaction, an ACK XID, or room in the window.
+    ///
+    /// What it owes may have travelled in a pure ACK, which nobody sends again when it is lost. So the
+    /// retransmission timer runs, and when it expires the peer is probed.
+    fn waiting(&self) -> bool {
+        self.initiator.waiting() || self.blocked.is_some()
+    }
+
+    fn report(&mut self, report: Report) {
+        match self.reports.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some(report),
+            None => self.stats.reports_lost = self.stats.reports_lost.wrapping_add(1),
+        }
+    }
+
+    fn break_down(&mut self, cause: BrokenCause, code: Code) {
+        self.state = State::Broken;
+        self.broken = Some(cause);
+        self.initiator.abort(code);
     }
 }

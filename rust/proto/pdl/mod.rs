@@ -1,2 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Packet Delivery Layer.
+//! Packet Delivery Layer: windows, acknowledgements, retransmission [proto 3].
+
+mod ack;
+mod list;
+mod receive;
+mod reuse;
+pub(super) mod rtt;
+mod send;
+
+pub(super) use ack::AckSchedule;
+pub(super) use receive::{Arrival, ReceiveWindow};
+pub(super) use reuse::PsnReuse;
+pub(super) use send::{AckCheck, Cause, Content, SendWindow};

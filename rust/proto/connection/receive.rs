@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Packets in.
+
+use super::super::pdl::{AckCheck, Arrival, Content};
+use super::super::tal::Step;
+use super::super::wire::{Opcode, Packet};
+use super::super::{DropReason, Owner, Received, Report, Slabs};
+use super::Connection;
+
+impl<A: Slabs> Connection<A> {
+    /// Takes a packet that came for this connection.
+    ///
+    /// After `Delivered`, call [`Self::next_release`] until it gives `None`.
+    pub fn receive<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
+        if !self.running() {
+            return Received::Dropped(DropReason::NotRunning);
+        }
+        // Everything is judged before anything changes [proto 3.3].
+        let (arrival, ack) = match self.judge(packet) {
+            Ok(judged) => judged,
+            Err(report) => {
+                self.stats.out_of_window = self.stats.out_of_window.wrapping_add(1);
+                self.report(report);
+                return Received::Dropped(report.reason);
+            }
+        };
+        self.unanswered = (0, 0);
+        self.acknowledged(now, packet, ack);
+
+        let (psn, pure) = (packet.pdl().psn, packet.tal().is_pure_ack());
+        match arrival {
+            Arrival::InOrder => {}
+            Arrival::AboveHole => {
+                self.stats.out_of_order = self.stats.out_of_order.wrapping_add(1);
+            }
+            Arrival::Duplicate | Arrival::Beyond => {
+                self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
+                // The ACK for the first copy may have been lost [proto 3.8].
+                if !pure {
+                    self.ack.at_once(now);
+                }
+                return Received::Duplicate;
+            }
+        }
+
+        let expected = self.receive.next_acked_rpsn();
+        let at_once = self.receive.accept(psn, !pure);
+        let filled = self.receive.next_acked_rpsn().wrapping_sub(expected);
+        if arrival == Arrival::AboveHole || filled > 1 || self.receive.sack() != 0 {
+            // The sender should learn at once of a hole, and that it is filled.
+            self.ack.at_once(now);
+        }
+        self.stats.rx_packets = self.stats.rx_packets.wrapping_add(1);
+        if pure {
+            self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
+            self.ack.pure_ack(now);
+            return Received::AckOnly;
+        }
+        self.ack.packet(now);
+        if !at_once {
+            return Received::Held {
+                slot: self.send.slot(psn),
+            };
+        }
+        self.deliver(now, packet, owner)
+    }
+
+    /// The slot of the next held packet that is in order now; give it to [`Self::release`].
+    pub fn next_release(&mut self) -> Option<usize> {
+        let psn = self.receive.next_release()?;
+        Some(self.send.slot(psn))
+    }
+
+    /// Delivers a packet that was held.
+    pub fn release<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
+        if !self.running() {
+            return Received::Dropped(DropReason::NotRunning);
+        }
+        self.deliver(now, packet, owner)
+    }
+
+    /// Where the packet's PSN lies and what its acknowledgement fields are. Changes nothing.
+    fn judge(&self, packet: &Packet<'_>) -> Result<(Arrival, AckCheck), Report> {
+        let pdl = packet.pdl();
+        let arrival = self.receive.classify(pdl.psn);
+        if arrival == Arrival::Beyond {
+            return Err(Report {
+                reason: DropReason::OutOfWindow,
+                value: pdl.psn,
+                low: self.receive.next_acked_rpsn(),
+                high: self.receive.max_rpsn(),
+            });
+        }
+        let Ok(ack) = self.send.check_ack(pdl) else {
+            return Err(Report {
+                reason: DropReason::AckOutOfWindow,
+                value: pdl.ack_psn,
+                low: self.send.unacked_spsn().wrapping_sub(1),
+                high: self.send.next_spsn(),
+            });
+        };
+        // ACK XID is as old as ACK PSN. With a stale one it may be so old that serial arithmetic on
+        // its 16 bits fails.
+        if ack != AckCheck::Stale {
+            self.initiator.check_ack(packet.tal().ack_xid)?;
+        }
+        Ok((arrival, ack))
+    }
+
+    /// Takes the acknowledgement fields of both layers.
+    fn acknowledged(&mut self, now: u64, packet: &Packet<'_>, ack: AckCheck) {
+        if ack == AckCheck::Stale {
+            return;
+        }
+        if ack == AckCheck::Nack {
+            self.stats.rx_nacks = self.stats.rx_nacks.wrapping_add(1);
+        }
+        let mut retired = false;
+        let target = &mut self.target;
+        self.send
+            .acknowledge(now, ack, packet.pdl(), |content| match content {
+                Content::Reply { xid, .. } | Content::Error { xid } => {
+                    retired |= target.acknowledged(xid);
+                }
+                Content::None | Content::Request { .. } => {}
+            });
+        if retired {
+            // ACK XID moved without a packet from the peer that asks for an acknowledgement.
+            self.ack.soon(now);
+        }
+        if self.initiator.acknowledge(packet.tal().ack_xid) {
+            self.send.progress(now);
+        }
+        self.update_rtt();
+    }
+
+    /// Delivers a packet to the Transaction Layer.
+    fn deliver<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
+        let reply = Opcode::is_reply(packet.tal().opcode);
+        let step = if !reply {
+            self.target.receive(packet, owner, &mut self.stats)
+        } else if packet.opcode().is_none() {
+            Err(Report {
+                reason: DropReason::UnknownOpcode,
+                value: packet.tal().opcode.into(),
+                low: 0,
+                high: 0,
+            })
+        } else {
+            self.initiator.receive(packet, owner, &mut self.stats)
+        };
+        match step {
+            Ok(Step::Partial) => {}
+            Ok(Step::Complete) => self.ack.at_once(now),
+            Ok(Step::Refused(reason)) => return Received::Dropped(reason),
+            Ok(Step::Swallowed) => return Received::Dropped(DropReason::TransactionFailed),
+            Err(report) => {
+                let counter = match report.reason {
+                    DropReason::XidOutOfWindow => &mut self.stats.out_of_window,
+                    _ => &mut self.stats.protocol_errors,
+                };
+                *counter = counter.wrapping_add(1);
+                self.report(report);
+                return Received::Dropped(report.reason);
+            }
+        }
+        if reply && self.send.data_outstanding() == 0 {
+            self.send.progress(now);
+        }
+        Received::Delivered
+    }
+
+    pub(super) fn update_rtt(&mut self) {
+        let rtt = self.send.rtt();
+        self.stats.srtt = rtt.srtt();
+        self.stats.rttvar = rtt.rttvar();
+        self.stats.rto = rtt.rto();
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Packets out.
+
+use super::super::pdl::{Cause, Content};
+use super::super::wire::{PdlHeader, TalHeader};
+use super::super::{BrokenCause, Code, DropReason, Payload, Report, Slabs, Transmit};
+use super::Connection;
+
+impl<A: Slabs> Connection<A> {
+    /// The next packet to send. Once returned it counts as sent.
+    ///
+    /// Order: what is lost, then a probe, then new packets, requests and answers in turn, then an
+    /// acknowledgement if one is due and nothing else carried it.
+    pub fn poll_transmit(&mut self, now: u64) -> Option<Transmit> {
+        if !self.running() {
+            return None;
+        }
+        if let Some(lost) = self.send.next_lost() {
+            return self.retransmit(now, lost);
+        }
+        if self.probe {
+            return self.send_probe(now);
+        }
+        let ack_psn = self.receive.ack_psn();
+        let room = self.send.has_room(ack_psn);
+        if self.target.has_packet() || self.initiator.has_packet() {
+            if room {
+                self.unblock(now);
+                let content = self.next_content()?;
+                return self.send_new(now, content);
+            }
+            if self.blocked.is_none() {
+                if !self.waiting() && self.send.data_outstanding() == 0 {
+                    self.send.progress(now);
+                }
+                self.blocked = Some(now);
+            }
+        } else {
+            self.unblock(now);
+        }
+        if self.ack_deadline().is_none_or(|at| at > now) {
+            return None;
+        }
+        if !self.send.numbers_pure_acks() {
+            return Some(self.unnumbered(false));
+        }
+        if room {
+            return self.send_new(now, Content::None);
+        }
+        let base = self.send.full_window_resend(now)?;
+        self.retransmit(now, base)
+    }
+
+    /// When an acknowledgement that is owed can be sent.
+    pub(super) fn ack_deadline(&self) -> Option<u64> {
+        let due = self.ack.due()?;
+        if !self.send.numbers_pure_acks() || self.send.has_room(self.receive.ack_psn()) {
+            return Some(due);
+        }
+        Some(due.max(self.send.full_window_deadline()))
+    }
+
+    /// Ends the time in which the window is too full for what there is to send.
+    fn unblock(&mut self, now: u64) {
+        if let Some(since) = self.blocked.take() {
+            let time = now.saturating_sub(since);
+            self.stats.window_full_ns = self.stats.window_full_ns.wrapping_add(time);
+        }
+    }
+
+    /// Takes the next packet of a request or an answer.
+    fn next_content(&mut self) -> Option<Content> {
+        let answer =
+            self.target.has_packet() && !(self.answered_last && self.initiator.has_packet());
+        self.answered_last = answer;
+        if answer {
+            self.target.next_packet()
+        } else {
+            self.initiator.next_packet()
+        }
+    }
+
+    fn send_new(&mut self, now: u64, content: Content) -> Option<Transmit> {
+        let (tal, payload) = self.build(content).unwrap_or_default();
+        let psn = self.send.assign(now, content, self.receive.ack_psn());
+        if self.reuse.assign(psn, now) {
+            self.report(Report {
+                reason: DropReason::PsnReused,
+                value: psn,
+                low: 0,
+                high: 0,
+            });
+        }
+        let stats = &mut self.stats;
+        match &payload {
+            Payload::None => stats.tx_acks = stats.tx_acks.wrapping_add(1),
+            Payload::Request(request) => {
+                let bytes = match request.has_data {
+                    true => u64::from(request.len).saturating_mul(tal.num_ops.into()),
+                    false => 0,
+                };
+                stats.tx_bytes = stats.tx_bytes.wrapping_add(bytes);
+                stats.tx_operations = stats.tx_operations.wrapping_add(tal.num_ops.into());
+            }
+            Payload::Reply(reply) => {
+                let bytes = u64::from(reply.len).saturating_mul(tal.num_ops.into());
+                stats.tx_bytes = stats.tx_bytes.wrapping_add(bytes);
+                stats.tx_operations = stats.tx_operations.wrapping_add(tal.num_ops.into());
+            }
+            Payload::Error(_) => {}
+        }
+        Some(self.transmit(psn, false, tal, payload))
+    }
+
+    fn retransmit(
+        &mut self,
+        now: u64,
+        (psn, content, cause): (u32, Content, Cause),
+    ) -> Option<Transmit> {
+        let built = self.build(content);
+        let content = if built.is_some() {
+            content
+        } else {
+            Content::None
+        };
+        let ack_psn = self.receive.ack_psn();
+        if self.send.resend(now, psn, content, ack_psn).is_err() {
+            self.break_down(BrokenCause::PeerDead { psn }, Code::ABORTED_BROKEN);
+            return None;
+        }
+        let stats = &mut self.stats;
+        let counter = match cause {
+            Cause::Evidence => &mut stats.retransmits_fast,
+            Cause::Timeout => &mut stats.retransmits_timeout,
+            Cause::FullWindow => &mut stats.retransmits_full_window,
+        };
+        *counter = counter.wrapping_add(1);
+        // Nobody answers a pure ACK, and the window waits for this PSN.
+        self.probe |= cause == Cause::Timeout && content == Content::None;
+        let (tal, payload) = built.unwrap_or_default();
+        Some(self.transmit(psn, true, tal, payload))
+    }
+
+    /// Asks the peer for an acknowledgement: a packet with an old PSN that is no pure ACK is not
+    /// delivered but answered [proto 3.8].
+    fn send_probe(&mut self, now: u64) -> Option<Transmit> {
+        self.probe = false;
+        let (count, since) = self.unanswered;
+        let since = if count == 0 { now } else { since };
+        let dead = now.saturating_sub(since) > self.config.pdl_dead_time;
+        if count > self.config.pdl_max_rtx && dead {
+            let psn = self.send.unacked_spsn();
+            self.break_down(BrokenCause::PeerDead { psn }, Code::ABORTED_BROKEN);
+            return None;
+        }
+        self.unanswered = (count.saturating_add(1), since);
+        self.stats.probes = self.stats.probes.wrapping_add(1);
+        Some(self.unnumbered(true))
+    }
+
+    /// A packet that takes no PSN: it carries the last one that is acknowledged. A No-op of one
+    /// packet, or without `ask` a pure ACK.
+    fn unnumbered(&mut self, ask: bool) -> Transmit {
+        let psn = self.send.unacked_spsn().wrapping_sub(1);
+        let tal = TalHeader {
+            eom: ask,
+            ..TalHeader::default()
+        };
+        if !ask {
+            self.stats.tx_acks = self.stats.tx_acks.wrapping_add(1);
+        }
+        self.transmit(psn, false, tal, Payload::None)
+    }
+
+    /// Header and content of what a PSN carries; `None` when it is not needed any more.
+    fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
+        match content {
+            Content::None => None,
+            Content::Request { xid, seqno } => self
+                .initiator
+                .packet(xid, seqno)
+                .map(|(tal, request)| (tal, Payload::Request(request))),
+            Content::Reply { .. } | Content::Error { .. } => self.target.packet(content),
+        }
+    }
+
+    /// A packet with the latest acknowledgement fields [proto 3.12].
+    fn transmit(
+        &mut self,
+        psn: u32,
+        retransmit: bool,
+        tal: TalHeader,
+        payload: Payload,
+    ) -> Transmit {
+        self.ack.sent();
+        self.update_rtt();
+        self.stats.tx_packets = self.stats.tx_packets.wrapping_add(1);
+        let pdl = PdlHeader {
+            dcid: self.config.remote_cid,
+            window: self.config.receive_window(),
+            psn,
+            ack_psn: self.receive.ack_psn(),
+            sack: self.receive.sack(),
+        };
+        let tal = TalHeader {
+            ack_xid: self.target.ack_xid(),
+            ..tal
+        };
+        Transmit {
+            psn,
+            retransmit,
+            pdl,
+            tal,
+            payload,
+        }
+    }
+}

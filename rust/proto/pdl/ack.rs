@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! When an acknowledgement is due.
+
+/// Decides when acknowledgements are sent that no packet happens to carry.
+///
+/// Sending anything acknowledges everything, so whatever is sent resets all of this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckSchedule {
+    /// When an acknowledgement is due; `None` when none is owed.
+    due: Option<u64>,
+    /// Packets that ask for an acknowledgement, since the last was sent.
+    asked: u32,
+    /// Pure ACKs since anything was sent.
+    pure: u32,
+    delay: u64,
+    every: u32,
+    pure_max: u32,
+}
+
+impl AckSchedule {
+    /// For acknowledgements delayed by at most `delay` ns and by at most `every` packets of a window
+    /// of `window`.
+    pub(crate) fn new(delay: u64, every: u32, window: u32) -> Self {
+        Self {
+            due: None,
+            asked: 0,
+            pure: 0,
+            delay,
+            // Four a window keep the sender from standing still between them.
+            every: every.min(window / 4).max(1),
+            // Two at least, or two ends would answer each other's pure ACKs for ever.
+            pure_max: (window / 2).max(2),
+        }
+    }
+
+    /// A new packet that asks for an acknowledgement came.
+    pub(crate) fn packet(&mut self, now: u64) {
+        self.asked = self.asked.saturating_add(1);
+        if self.asked >= self.every {
+            self.at_once(now);
+        } else {
+            self.soon(now);
+        }
+    }
+
+    /// A new pure ACK came: it asks for nothing, but its sender's window must move [proto 3.10].
+    pub(crate) fn pure_ack(&mut self, now: u64) {
+        self.pure = self.pure.saturating_add(1);
+        if self.pure >= self.pure_max {
+            self.at_once(now);
+        }
+    }
+
+    /// An acknowledgement is due at the end of this batch of packets.
+    pub(crate) fn at_once(&mut self, now: u64) {
+        self.due = Some(self.due.map_or(now, |due| due.min(now)));
+    }
+
+    /// An acknowledgement is due within the delay.
+    pub(crate) fn soon(&mut self, now: u64) {
+        let due = now.saturating_add(self.delay);
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+    }
+
+    /// A packet with acknowledgements is sent.
+    pub(crate) fn sent(&mut self) {
+        self.due = None;
+        self.asked = 0;
+        self.pure = 0;
+    }
+
+    /// When an acknowledgement is due.
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_runs_from_the_first_packet() {
+        let mut ack = AckSchedule::new(500, 8, 32);
+        ack.packet(1000);
+        ack.packet(1400);
+        assert_eq!(ack.due(), Some(1500));
+        ack.sent();
+        assert_eq!(ack.due(), None);
+    }
+
+    #[test]
+    fn every_nth_packet_is_acknowledged_at_once() {
+        let mut ack = AckSchedule::new(500, 8, 32);
+        for _ in 0..7 {
+            ack.packet(1000);
+        }
+        assert_eq!(ack.due(), Some(1500));
+        ack.packet(1001);
+        assert_eq!(ack.due(), Some(1001));
+    }
+
+    #[test]
+    fn never_less_than_four_acknowledgements_a_window() {
+        let mut ack = AckSchedule::new(500, 1000, 16);
+        for _ in 0..4 {
+            ack.packet(1);
+        }
+        assert_eq!(ack.due(), Some(1));
+    }
+
+    #[test]
+    fn half_a_window_of_pure_acks_is_answered_once() {
+        let mut ack = AckSchedule::new(500, 8, 32);
+        for _ in 0..15 {
+            ack.pure_ack(7);
+            assert_eq!(ack.due(), None);
+        }
+        ack.pure_ack(7);
+        assert_eq!(ack.due(), Some(7));
+        ack.sent();
+        ack.pure_ack(8);
+        assert_eq!(ack.due(), None);
+    }
+
+    #[test]
+    fn smallest_window_does_not_answer_every_pure_ack() {
+        let mut ack = AckSchedule::new(500, 8, 1);
+        ack.pure_ack(7);
+        assert_eq!(ack.due(), None);
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Receive window: which PSNs have come, and in what order they are delivered.
+
+use super::super::bitmap::Bitmap;
+use super::super::seq::psn_diff;
+use super::super::slab::Slabs;
+
+/// Where a PSN lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Acknowledged before, or received above a hole before [proto 3.8].
+    Duplicate,
+    /// The next one.
+    InOrder,
+    /// In the window above a hole.
+    AboveHole,
+    /// Beyond the window.
+    Beyond,
+}
+
+/// Receive window of a connection.
+///
+/// Invariants: `next_deliver` is not ahead of `received.base()`; `held` has bits only for PSNs from
+/// `next_deliver` on that are received.
+pub(crate) struct ReceiveWindow<A: Slabs> {
+    /// `acked_rbitmap`; its base is `next_acked_rpsn`.
+    received: Bitmap<A>,
+    /// PSNs whose packets the owner keeps.
+    held: Bitmap<A>,
+    /// Next PSN to deliver; behind `next_acked_rpsn` only while held packets are being released.
+    next_deliver: u32,
+    window: u32,
+    ordered: bool,
+}
+
+impl<A: Slabs> ReceiveWindow<A> {
+    pub(crate) fn new(window: u32, start: u32, ordered: bool) -> Option<Self> {
+        Some(Self {
+            received: Bitmap::new(window, start)?,
+            held: Bitmap::new(window, start)?,
+            next_deliver: start,
+            window,
+            ordered,
+        })
+    }
+
+    /// Lowest PSN that has not come.
+    pub(crate) fn next_acked_rpsn(&self) -> u32 {
+        self.received.base()
+    }
+
+    /// First PSN beyond the window. Counted from what is delivered, so that a held packet's slot is
+    /// never taken by another.
+    pub(crate) fn max_rpsn(&self) -> u32 {
+        self.next_deliver.wrapping_add(self.window)
+    }
+
+    /// The ACK PSN to send.
+    pub(crate) fn ack_psn(&self) -> u32 {
+        self.next_acked_rpsn().wrapping_sub(1)
+    }
+
+    /// The SACK bitmap to send. Bit 0 is that of `next_acked_rpsn` and hence clear [proto 3.4].
+    pub(crate) fn sack(&self) -> u32 {
+        self.received.bits(self.next_acked_rpsn())
+    }
+
+    /// Where `psn` lies. Changes nothing.
+    pub(crate) fn classify(&self, psn: u32) -> Arrival {
+        let ahead = psn_diff(psn, self.next_acked_rpsn());
+        if ahead < 0 {
+            Arrival::Duplicate
+        } else if psn_diff(psn, self.max_rpsn()) >= 0 {
+            Arrival::Beyond
+        } else if ahead == 0 {
+            Arrival::InOrder
+        } else if self.received.get(psn) {
+            Arrival::Duplicate
+        } else {
+            Arrival::AboveHole
+        }
+    }
+
+    /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
+    /// If not, and `content` is set, the owner must hold the packet.
+    pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
+        let at_once = !self.ordered || psn == self.next_deliver;
+        self.received.set(psn);
+        if content && !at_once {
+            self.held.set(psn);
+        }
+        let run = self.received.run(self.received.base());
+        self.received.advance(run);
+        if !self.ordered {
+            self.next_deliver = self.received.base();
+        } else if at_once {
+            self.next_deliver = psn.wrapping_add(1);
+        }
+        at_once
+    }
+
+    /// The next held PSN that is in order now. The window takes it as delivered.
+    pub(crate) fn next_release(&mut self) -> Option<u32> {
+        while self.next_deliver != self.received.base() {
+            let psn = self.next_deliver;
+            self.next_deliver = psn.wrapping_add(1);
+            if self.held.get(psn) {
+                self.held.clear(psn);
+                return Some(psn);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::slab::test::Heap;
+    use super::*;
+
+    const START: u32 = u32::MAX - 2;
+
+    fn psn(offset: u32) -> u32 {
+        START.wrapping_add(offset)
+    }
+
+    #[test]
+    fn classifies_around_the_window_across_wrap() {
+        let mut window = ReceiveWindow::<Heap>::new(16, START, false).unwrap();
+        assert_eq!(window.classify(psn(u32::MAX)), Arrival::Duplicate);
+        assert_eq!(window.classify(psn(0)), Arrival::InOrder);
+        assert_eq!(window.classify(psn(15)), Arrival::AboveHole);
+        assert_eq!(window.classify(psn(16)), Arrival::Beyond);
+        assert!(window.accept(psn(15), true));
+        assert_eq!(window.classify(psn(15)), Arrival::Duplicate);
+        assert!(window.accept(psn(0), true));
+        assert_eq!(window.classify(psn(16)), Arrival::AboveHole);
+    }
+
+    #[test]
+    fn ack_fields_follow_holes() {
+        let mut window = ReceiveWindow::<Heap>::new(64, START, false).unwrap();
+        assert_eq!((window.ack_psn(), window.sack()), (psn(u32::MAX), 0));
+        for offset in [1, 3, 31, 32] {
+            window.accept(psn(offset), true);
+        }
+        assert_eq!(
+            (window.ack_psn(), window.sack()),
+            (psn(u32::MAX), 1 << 1 | 1 << 3 | 1 << 31)
+        );
+        window.accept(psn(0), true);
+        assert_eq!(
+            (window.ack_psn(), window.sack()),
+            (psn(1), 1 << 1 | 1 << 29 | 1 << 30)
+        );
+    }
+
+    #[test]
+    fn ordered_window_releases_in_order_and_skips_pure_acks() {
+        let mut window = ReceiveWindow::<Heap>::new(16, START, true).unwrap();
+        assert!(!window.accept(psn(2), true));
+        assert!(!window.accept(psn(1), false));
+        assert!(!window.accept(psn(4), true));
+        assert_eq!(window.next_release(), None);
+        assert!(window.accept(psn(0), true));
+        assert_eq!(window.next_release(), Some(psn(2)));
+        assert_eq!(window.next_release(), None);
+        assert!(window.accept(psn(3), true));
+        assert_eq!(window.next_release(), Some(psn(4)));
+        assert_eq!(window.next_release(), None);
+        assert_eq!(window.ack_psn(), psn(4));
+    }
+
+    #[test]
+    fn packet_behind_unreleased_ones_is_held() {
+        let mut window = ReceiveWindow::<Heap>::new(16, START, true).unwrap();
+        assert!(!window.accept(psn(1), true));
+        assert!(window.accept(psn(0), true));
+        assert!(!window.accept(psn(2), true));
+        assert_eq!(window.classify(psn(17)), Arrival::Beyond);
+        assert_eq!(window.next_release(), Some(psn(1)));
+        assert_eq!(window.next_release(), Some(psn(2)));
+        assert_eq!(window.next_release(), None);
+        assert_eq!(window.classify(psn(17)), Arrival::AboveHole);
+    }
+}

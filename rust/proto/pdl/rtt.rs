@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Round-trip estimate and retransmission timeout, after RFC 6298 in integers.
+
+/// Least retransmission timeout beyond the round trip, in ns, whatever is configured: below it a
+/// receiver that waits for its CPU once looks like a lost packet.
+pub(crate) const RTO_FLOOR: u64 = 1_000_000;
+
+/// Timeout before the first measurement, in ns. Only the loss of a connection's very first packets
+/// waits for it, while address resolution and a slow first wake-up must fit into it.
+const RTO_INITIAL: u64 = 50_000_000;
+
+/// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
+const RTO_MAX: u64 = 200_000_000;
+
+/// Round-trip estimator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    /// Least variance term of the timeout, in ns.
+    least: u64,
+    /// Smoothed round trip, in ns times 8.
+    srtt8: u64,
+    /// Mean deviation, in ns times 4.
+    rttvar4: u64,
+    /// Least round trip seen, in ns.
+    min: u64,
+    /// Expiries of the timer since the last measurement.
+    backoff: u32,
+}
+
+impl Rtt {
+    /// An estimator without measurement, for the configured `pdl_retrans_time_out`.
+    pub(crate) fn new(retrans_time_out: u64) -> Self {
+        Self {
+            least: retrans_time_out.max(RTO_FLOOR),
+            srtt8: 0,
+            rttvar4: 0,
+            min: u64::MAX,
+            backoff: 0,
+        }
+    }
+
+    /// Takes a measurement, of a packet that was sent once. Ends back-off (Karn's rule: only an
+    /// unambiguous measurement does).
+    pub(crate) fn measured(&mut self, rtt: u64) {
+        // A bound that keeps the sums far from overflow and no real round trip reaches: 100 s.
+        let rtt = rtt.clamp(1, 100_000_000_000);
+        self.min = self.min.min(rtt);
+        self.backoff = 0;
+        if self.srtt8 == 0 {
+            self.srtt8 = rtt << 3;
+            self.rttvar4 = rtt << 1;
+            return;
+        }
+        let error = (self.srtt8 >> 3).abs_diff(rtt);
+        let keep = |value: u64, shift: u32| value.saturating_sub(value >> shift);
+        self.rttvar4 = keep(self.rttvar4, 2).saturating_add(error);
+        self.srtt8 = keep(self.srtt8, 3).saturating_add(rtt);
+    }
+
+    /// Smoothed round trip in ns; 0 before the first measurement.
+    pub(crate) fn srtt(&self) -> u64 {
+        self.srtt8 >> 3
+    }
+
+    /// Mean deviation of the round trip in ns.
+    pub(crate) fn rttvar(&self) -> u64 {
+        self.rttvar4 >> 2
+    }
+
+    /// Timeout without back-off, in ns: an answer that has not come by then is overdue.
+    ///
+    /// The configured least time is added to the round trip: a steady path brings the deviation to
+    /// nothing, and then one late ACK would be a timeout.
+    pub(crate) fn overdue(&self) -> u64 {
+        if self.srtt8 == 0 {
+            return self.least.max(RTO_INITIAL);
+        }
+        self.srtt().saturating_add(self.rttvar4.max(self.least))
+    }
+
+    /// Retransmission timeout in ns, back-off included [proto 3.13].
+    pub(crate) fn rto(&self) -> u64 {
+        self.backed_off(self.backoff)
+    }
+
+    /// Time in ns from the last sign of the peer, or the last probe, to the next probe.
+    pub(crate) fn probe_interval(&self, probes: u32) -> u64 {
+        self.backed_off(probes)
+    }
+
+    fn backed_off(&self, expiries: u32) -> u64 {
+        let base = self.overdue();
+        let doubled = base.saturating_mul(1 << expiries.min(16));
+        doubled.min(RTO_MAX.max(base))
+    }
+
+    /// Doubles the timeout.
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// Time in ns after which a hole below acknowledged packets is no mere reordering, and after which
+    /// a hole may be re-sent again [proto 3.12].
+    pub(crate) fn guard(&self) -> u64 {
+        if self.srtt8 == 0 {
+            return self.overdue();
+        }
+        let slack = (self.srtt8 >> 5).max(self.rttvar4 >> 1).max(RTO_FLOOR);
+        self.srtt().saturating_add(slack)
+    }
+
+    /// Whether an answer after `age` ns is too early to be for what was sent `age` ns ago.
+    pub(crate) fn too_early(&self, age: u64) -> bool {
+        self.min != u64::MAX && age < self.min
+    }
+
+    /// Time in ns by which a timer may be late before this CPU, not the peer, is to blame.
+    pub(crate) fn grace(&self) -> u64 {
+        self.least / 2
+    }
+
+    /// Longest delay of an ACK that the peer's least timeout, taken to be ours, allows.
+    pub(crate) fn delayed_ack_max(&self) -> u64 {
+        self.least / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn first_measurement_sets_estimate() {
+        let mut rtt = Rtt::new(10 * MS);
+        assert_eq!(rtt.rto(), RTO_INITIAL);
+        rtt.measured(8 * MS);
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (8 * MS, 4 * MS));
+        assert_eq!(rtt.rto(), 24 * MS);
+    }
+
+    #[test]
+    fn steady_path_keeps_a_margin() {
+        let mut rtt = Rtt::new(10 * MS);
+        for _ in 0..1000 {
+            rtt.measured(50 * MS);
+        }
+        assert_eq!(rtt.srtt(), 50 * MS);
+        assert!(rtt.rttvar() < MS / 1000);
+        assert!(rtt.rto() >= 60 * MS);
+    }
+
+    #[test]
+    fn back_off_doubles_and_is_capped() {
+        let mut rtt = Rtt::new(10 * MS);
+        rtt.measured(MS);
+        let base = rtt.rto();
+        rtt.back_off();
+        assert_eq!(rtt.rto(), 2 * base);
+        for _ in 0..100 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), RTO_MAX);
+        rtt.measured(MS);
+        assert!(rtt.rto() <= base);
+    }
+
+    #[test]
+    fn round_trip_above_the_cap_is_not_cut() {
+        let mut rtt = Rtt::new(10 * MS);
+        for _ in 0..100 {
+            rtt.measured(900 * MS);
+        }
+        assert!(rtt.rto() >= 910 * MS);
+    }
+
+    #[test]
+    fn absurd_measurements_do_not_overflow() {
+        let mut rtt = Rtt::new(u64::MAX);
+        for sample in [u64::MAX, 0, u64::MAX, 1, u64::MAX] {
+            rtt.measured(sample);
+            rtt.back_off();
+            assert!(rtt.rto() >= rtt.overdue().min(RTO_MAX));
+            assert!(rtt.guard() > 0);
+        }
+    }
+
+    #[test]
+    fn delayed_ack_is_at_most_a_quarter_of_the_least_timeout() {
+        for configured in [100, MS, 10 * MS, 500 * MS] {
+            let mut rtt = Rtt::new(configured);
+            assert!(rtt.delayed_ack_max() <= rtt.rto() / 4);
+            rtt.measured(1000);
+            assert!(rtt.delayed_ack_max() <= rtt.rto() / 4);
+        }
+    }
+}

@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Send window: what is in flight, what of it is lost, when to look again.
+//!
+//! Loss is inferred from evidence, never from an ACK alone. Every transmission, retransmissions
+//! included, has a number. When a transmission is acknowledged and one with a lower number is not, the
+//! earlier one is lost if at least `reorder` others were made after it up to the acknowledged one, or if
+//! it is older than a guard time. `reorder` starts at 3 and grows to what the path has shown to be mere
+//! reordering. On a path that keeps order none of this ever happens without a loss. Unacknowledged
+//! packets are listed in the order of transmission, so only the head of the list is ever looked at.
+//! Nothing is inferred about PSNs beyond those that the SACK bitmaps have had room to name.
+
+use super::super::bitmap::Bitmap;
+use super::super::config::Config;
+use super::super::seq::psn_diff;
+use super::super::slab::{Slabs, Slots};
+use super::super::wire::PdlHeader;
+use super::list::{Link, List, Membership};
+use super::rtt::Rtt;
+
+/// Initial number of later transmissions whose acknowledgement makes a packet lost.
+const REORDER: u32 = 3;
+
+/// Smallest window in which pure ACKs take PSNs. In a smaller one they would leave no room for what
+/// they are not asked to be acknowledged by; there they re-use an old PSN [proto 3.10, 3.11].
+const PURE_ACK_WINDOW: u32 = 4;
+
+/// What a PSN carries: enough to build the packet again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Nothing: a pure ACK, or what is left of a transaction that is over.
+    #[default]
+    None,
+    /// Packet of a request of this end.
+    Request { xid: u16, seqno: u16 },
+    /// Data for a read of the peer: `count` reads from `read` on, from `offset`.
+    Reply {
+        xid: u16,
+        seqno: u16,
+        read: u16,
+        count: u8,
+        offset: u32,
+    },
+    /// Transaction Error for a request of the peer.
+    Error { xid: u16 },
+}
+
+/// State of one PSN in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendSlot {
+    first_sent: u64,
+    last_sent: u64,
+    content: Content,
+    /// Number of the last transmission.
+    transmission: u32,
+    /// ACK PSN that the last transmission carried.
+    ack_psn: u32,
+    pub(super) link: Link,
+    member: Membership,
+    retransmits: u8,
+    /// Taken for lost by the timer, not by evidence.
+    expired: bool,
+}
+
+/// What the acknowledgement fields of a packet are [proto 3.2, 3.5].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckCheck {
+    /// Older than what is known: without information.
+    Stale,
+    /// Cumulative and selective acknowledgement.
+    Ack,
+    /// Selective acknowledgement only.
+    Nack,
+}
+
+/// Why a packet is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Later packets were acknowledged.
+    Evidence,
+    /// The timer expired.
+    Timeout,
+    /// To carry an ACK for which the window has no room.
+    FullWindow,
+}
+
+/// The peer does not acknowledge [proto 3.14].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerDead;
+
+/// Send window of a connection.
+pub(crate) struct SendWindow<A: Slabs> {
+    slots: Slots<A, SendSlot>,
+    /// `acked_sbitmap`; its base is `unacked_spsn`.
+    acked: Bitmap<A>,
+    next_spsn: u32,
+    /// `max_spsn - unacked_spsn`: own limit and last received RWIN.
+    window: u32,
+    window_max: u32,
+    /// Unacknowledged slots in the order of transmission.
+    sent: List,
+    lost: List,
+    next_transmission: u32,
+    /// Highest transmission that is known to have arrived.
+    newest: Option<u32>,
+    /// First PSN about which the SACK bitmaps have not had room to say anything yet.
+    reported: u32,
+    reorder: u32,
+    /// Slots in the window with content.
+    data: u32,
+    /// Retransmissions still allowed on this event.
+    budget: u32,
+    /// Start of the retransmission timer.
+    timer_start: u64,
+    /// The timer was late once already since the last progress.
+    late: bool,
+    not_before: u64,
+    /// Timer expiries without anything in flight since the last progress.
+    probes: u32,
+    rtt: Rtt,
+    rtx_max_pkts: u32,
+    rtx_time_win: u64,
+    max_rtx: u32,
+    dead_time: u64,
+}
+
+impl<A: Slabs> SendWindow<A> {
+    pub(crate) fn new(config: &Config, now: u64) -> Option<Self> {
+        Some(Self {
+            slots: Slots::new(config.pdl_window_size)?,
+            acked: Bitmap::new(config.pdl_window_size, config.start_psn)?,
+            next_spsn: config.start_psn,
+            window: config.pdl_window_size,
+            window_max: config.pdl_window_size,
+            sent: List::EMPTY,
+            lost: List::EMPTY,
+            next_transmission: 0,
+            newest: None,
+            reported: config.start_psn,
+            reorder: REORDER,
+            data: 0,
+            budget: 0,
+            timer_start: now,
+            late: false,
+            not_before: 0,
+            probes: 0,
+            rtt: Rtt::new(config.pdl_retrans_time_out),
+            rtx_max_pkts: config.pdl_rtx_max_pkts,
+            rtx_time_win: config.pdl_rtx_time_win,
+            max_rtx: config.pdl_max_rtx,
+            dead_time: config.pdl_dead_time,
+        })
+    }
+
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Index of the slot of `psn`, of this and of any table of `slot_count` slots.
+    pub(crate) fn slot(&self, psn: u32) -> usize {
+        self.slots.index(psn).into()
+    }
+
+    /// Lowest PSN that is not acknowledged.
+    pub(crate) fn unacked_spsn(&self) -> u32 {
+        self.acked.base()
+    }
+
+    /// Next PSN to use.
+    pub(crate) fn next_spsn(&self) -> u32 {
+        self.next_spsn
+    }
+
+    /// PSNs in the window.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.next_spsn.wrapping_sub(self.unacked_spsn())
+    }
+
+    /// PSNs in the window that carry something.
+    pub(crate) fn data_outstanding(&self) -> u32 {
+        self.data
+    }
+
+    pub(crate) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Whether a packet that carries `ack_psn` may take a new PSN.
+    ///
+    /// The last slot is used only for news to the peer, so that both ends can never fill their windows
+    /// and leave no room for an ACK [proto 3.11].
+    pub(crate) fn has_room(&self, ack_psn: u32) -> bool {
+        let outstanding = self.outstanding();
+        if outstanding == 0 {
+            return true;
+        }
+        match self.window.checked_sub(outstanding) {
+            None | Some(0) => false,
+            Some(1) => self
+                .slots
+                .get(self.unacked_spsn())
+                .is_some_and(|slot| psn_diff(ack_psn, slot.ack_psn) > 0),
+            Some(_) => true,
+        }
+    }
+
+    /// Whether pure ACKs take PSNs of their own.
+    pub(crate) fn numbers_pure_acks(&self) -> bool {
+        self.window >= PURE_ACK_WINDOW
+    }
+
+    /// Judges acknowledgement fields. Changes nothing. `Err`: of a packet never sent [proto 3.2].
+    pub(crate) fn check_ack(&self, pdl: &PdlHeader) -> Result<AckCheck, ()> {
+        let ahead = psn_diff(pdl.ack_psn, self.unacked_spsn());
+        let sent = psn_diff(pdl.ack_psn, self.next_spsn) < 0;
+        if pdl.is_nack() {
+            return Ok(match ahead >= 0 && sent {
+                true => AckCheck::Nack,
+                false => AckCheck::Stale,
+            });
+        }
+        match ahead {
+            ..=-2 => Ok(AckCheck::Stale),
+            _ if sent => Ok(AckCheck::Ack),
+            _ => Err(()),
+        }
+    }
+
+    /// Takes acknowledgement fields judged `check`. `acked` gets the content of each PSN that is
+    /// acknowledged for good, once.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: u64,
+        check: AckCheck,
+        pdl: &PdlHeader,
+        mut acked: impl FnMut(Content),
+    ) {
+        if check == AckCheck::Stale {
+            return;
+        }
+        let mut seen = Seen::default();
+        let mut sack_base = pdl.ack_psn;
+        if check == AckCheck::Ack {
+            sack_base = sack_base.wrapping_add(1);
+            let count = sack_base.wrapping_sub(self.unacked_spsn());
+            for ahead in 0..count {
+                let psn = self.unacked_spsn().wrapping_add(ahead);
+                self.arrived(now, psn, &mut seen);
+                let Some(slot) = self.slots.get_mut(psn) else {
+                    continue;
+                };
+                match core::mem::take(&mut slot.content) {
+                    Content::None => {}
+                    content => {
+                        self.data = self.data.saturating_sub(1);
+                        acked(content);
+                    }
+                }
+            }
+            self.acked.advance(count);
+            seen.any |= count > 0;
+        }
+
+        // Bits beyond what was ever sent are of no PSN in flight.
+        let sent = self.next_spsn.wrapping_sub(sack_base);
+        let sack = match 1u32.checked_shl(sent) {
+            Some(bit) => pdl.sack & bit.wrapping_sub(1),
+            None => pdl.sack,
+        };
+        let mut news = sack & !self.acked.bits(sack_base);
+        self.acked.or(sack_base, news);
+        while news != 0 {
+            let psn = sack_base.wrapping_add(news.trailing_zeros());
+            news &= news.wrapping_sub(1);
+            self.arrived(now, psn, &mut seen);
+        }
+
+        let newer = |newest| seen.newest.is_some_and(|news| psn_diff(news, newest) > 0);
+        if self.newest.is_none_or(newer) {
+            self.newest = seen.newest;
+        }
+        let reported = sack_base.wrapping_add(u32::BITS);
+        if psn_diff(reported, self.reported) > 0 {
+            self.reported = reported;
+        }
+        self.window = pdl.window.min(self.window_max);
+        self.budget = self.rtx_max_pkts;
+        if let Some((_, rtt)) = seen.sample {
+            self.rtt.measured(rtt);
+        }
+        if seen.any {
+            self.progress(now);
+        }
+        self.find_losses(now);
+    }
+
+    /// Something came from the peer that it would not have sent without having heard of us: the
+    /// retransmission timer starts again.
+    pub(crate) fn progress(&mut self, now: u64) {
+        self.timer_start = now;
+        self.late = false;
+        self.probes = 0;
+    }
+
+    /// Assigns the next PSN to a packet sent now; the caller has checked `has_room`.
+    pub(crate) fn assign(&mut self, now: u64, content: Content, ack_psn: u32) -> u32 {
+        let psn = self.next_spsn;
+        self.next_spsn = psn.wrapping_add(1);
+        if content != Content::None {
+            if self.data == 0 {
+                self.timer_start = now;
+            }
+            self.data = self.data.saturating_add(1);
+        }
+        if let Some(slot) = self.slots.get_mut(psn) {
+            *slot = SendSlot {
+                first_sent: now,
+                content,
+                ..SendSlot::default()
+            };
+        }
+        self.transmitted(now, psn, ack_psn);
+        psn
+    }
+
+    /// The next PSN to retransmit, with its content.
+    pub(crate) fn next_lost(&self) -> Option<(u32, Content, Cause)> {
+        if self.budget == 0 {
+            return None;
+        }
+        let index = self.lost.head()?;
+        let slot = self.slots.get(index.into())?;
+        let cause = match slot.expired {
+            true => Cause::Timeout,
+            false => Cause::Evidence,
+        };
+        Some((self.psn(index), slot.content, cause))
+    }
+
+    /// The packet that must carry an ACK when the window is full, if it is time to [proto 3.11].
+    ///
+    /// Not before its own acknowledgement is overdue: as long as it is not, that acknowledgement is on
+    /// its way, and with it room for an ACK.
+    pub(crate) fn full_window_resend(&self, now: u64) -> Option<(u32, Content, Cause)> {
+        let psn = self.unacked_spsn();
+        let slot = self.slots.get(psn)?;
+        (self.full_window_deadline() <= now).then_some((psn, slot.content, Cause::FullWindow))
+    }
+
+    /// When `full_window_resend` is due at the earliest.
+    pub(crate) fn full_window_deadline(&self) -> u64 {
+        self.slots
+            .get(self.unacked_spsn())
+            .map_or(0, |slot| slot.last_sent.saturating_add(self.rtt.overdue()))
+    }
+
+    /// Counts a retransmission of `psn` made now. With `content` gone, what is sent is a pure ACK.
+    pub(crate) fn resend(
+        &mut self,
+        now: u64,
+        psn: u32,
+        content: Content,
+        ack_psn: u32,
+    ) -> Result<(), PeerDead> {
+        let Some(slot) = self.slots.get_mut(psn) else {
+            return Ok(());
+        };
+        let old = slot.first_sent.saturating_add(self.dead_time) < now;
+        if u32::from(slot.retransmits) > self.max_rtx && old {
+            return Err(PeerDead);
+        }
+        if slot.content != Content::None && content == Content::None {
+            slot.content = content;
+            self.data = self.data.saturating_sub(1);
+        }
+        if content == Content::None && slot.retransmits == 0 {
+            // Nobody was waiting for this packet until now.
+            slot.first_sent = now;
+        }
+        slot.retransmits = slot.retransmits.saturating_add(1);
+        if slot.member == Membership::Lost {
+            self.budget = self.budget.saturating_sub(1);
+        }
+        self.transmitted(now, psn, ack_psn);
+        Ok(())
+    }
+
+    /// When `expire` has something to do. `waiting`: the peer owes an answer though nothing that asks
+    /// for an ACK may be in flight.
+    pub(crate) fn deadline(&self, waiting: bool) -> Option<u64> {
+        let timer = self.timer(waiting);
+        match (timer, self.reorder_deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Does what is due at `now`; whether the retransmission timer expired.
+    pub(crate) fn expire(&mut self, now: u64, waiting: bool) -> bool {
+        if self.reorder_deadline().is_some_and(|at| at <= now) {
+            self.budget = self.rtx_max_pkts;
+            self.find_losses(now);
+        }
+        let Some(at) = self.timer(waiting).filter(|&at| at <= now) else {
+            return false;
+        };
+        // A timer this late means that this CPU did not run, so ACKs may be waiting to be received.
+        let grace = self.rtt.grace();
+        if !self.late && now.saturating_sub(at) > grace {
+            self.late = true;
+            self.not_before = now.saturating_add(grace);
+            return false;
+        }
+        self.timer_start = now;
+        if self.data == 0 {
+            self.probes = self.probes.saturating_add(1);
+        } else {
+            self.rtt.back_off();
+        }
+        // With pure ACKs alone in flight only a full window makes their fate matter.
+        if self.data > 0 || self.outstanding().saturating_add(1) >= self.window {
+            self.expire_packets();
+        }
+        true
+    }
+
+    /// Takes the packet at `unacked_spsn` for lost, and those sent with it.
+    fn expire_packets(&mut self) {
+        if self.outstanding() == 0 {
+            return;
+        }
+        self.budget = self.rtx_max_pkts.saturating_add(1);
+        let base = self.unacked_spsn();
+        let sent_at = self.slots.get(base).map_or(0, |slot| slot.last_sent);
+        self.set_lost(self.slots.index(base), true);
+        for _ in 0..self.rtx_max_pkts {
+            let Some(index) = self.sent.head() else { break };
+            let sent_with = self
+                .slots
+                .get(index.into())
+                .is_some_and(|slot| slot.last_sent <= sent_at.saturating_add(self.rtx_time_win));
+            if !sent_with {
+                break;
+            }
+            self.set_lost(index, true);
+        }
+        // The base goes first: it is what the window waits for.
+        let index = self.slots.index(base);
+        self.remove(index);
+        if let Some(slot) = self.slots.get_mut(index.into()) {
+            slot.member = Membership::Lost;
+        }
+        self.lost.push_front(&mut self.slots, index);
+    }
+
+    /// When the retransmission timer expires.
+    fn timer(&self, waiting: bool) -> Option<u64> {
+        let interval = match self.data {
+            0 if !waiting => return None,
+            0 => self.rtt.probe_interval(self.probes),
+            _ => self.rtt.rto(),
+        };
+        let at = self.timer_start.saturating_add(interval);
+        Some(match self.late {
+            true => at.max(self.not_before),
+            false => at,
+        })
+    }
+
+    /// The oldest unacknowledged transmission if a later one is acknowledged: its slot's index, the
+    /// slot, and how many transmissions later.
+    fn suspect(&self) -> Option<(u16, &SendSlot, u32)> {
+        let index = self.sent.head()?;
+        let slot = self.slots.get(index.into())?;
+        let later = psn_diff(self.newest?, slot.transmission);
+        let reported = psn_diff(self.psn(index), self.reported) < 0;
+        (later > 0 && reported).then_some((index, slot, later.unsigned_abs()))
+    }
+
+    /// When the suspect is lost by its age.
+    fn reorder_deadline(&self) -> Option<u64> {
+        let (_, slot, _) = self.suspect()?;
+        Some(slot.last_sent.saturating_add(self.rtt.guard()))
+    }
+
+    fn find_losses(&mut self, now: u64) {
+        let guard = self.rtt.guard();
+        while let Some((index, slot, later)) = self.suspect() {
+            // What was re-sent once is re-sent again by age only [proto 3.12].
+            let by_count = slot.retransmits == 0 && later >= self.reorder;
+            let by_age = slot.last_sent.saturating_add(guard) <= now;
+            if !by_count && !by_age {
+                return;
+            }
+            self.set_lost(index, false);
+        }
+    }
+
+    /// Notes that the packet with `psn` has arrived at the peer, if that is news.
+    fn arrived(&mut self, now: u64, psn: u32, seen: &mut Seen) {
+        let index = self.slots.index(psn);
+        let Some(&slot) = self.slots.get(psn) else {
+            return;
+        };
+        if slot.member == Membership::None {
+            return;
+        }
+        self.remove(index);
+        seen.any = true;
+        let age = now.saturating_sub(slot.last_sent);
+        if slot.retransmits > 0 {
+            // Of which transmission the news is, only its age can tell.
+            if self.rtt.too_early(age) {
+                return;
+            }
+        } else {
+            let behind = self
+                .newest
+                .map_or(0, |newest| psn_diff(newest, slot.transmission));
+            if behind > 0 && psn_diff(psn, self.reported) < 0 {
+                // An earlier ACK could have named it and did not: it was late, not lost.
+                let degree = (behind as u32).saturating_add(1).min(self.window_max);
+                self.reorder = self.reorder.max(degree);
+            }
+            // Nobody hurries to acknowledge a pure ACK: its age says nothing about the path.
+            let newer = seen
+                .sample
+                .is_none_or(|(other, _)| psn_diff(slot.transmission, other) > 0);
+            if slot.content != Content::None && newer {
+                seen.sample = Some((slot.transmission, age));
+            }
+        }
+        let newer = |newest| psn_diff(slot.transmission, newest) > 0;
+        if seen.newest.is_none_or(newer) {
+            seen.newest = Some(slot.transmission);
+        }
+    }
+
+    /// Notes a transmission of `psn` made now.
+    fn transmitted(&mut self, now: u64, psn: u32, ack_psn: u32) {
+        let index = self.slots.index(psn);
+        self.remove(index);
+        let transmission = self.next_transmission;
+        self.next_transmission = transmission.wrapping_add(1);
+        if let Some(slot) = self.slots.get_mut(psn) {
+            slot.last_sent = now;
+            slot.transmission = transmission;
+            slot.ack_psn = ack_psn;
+            slot.expired = false;
+            slot.member = Membership::Sent;
+        }
+        self.sent.push_back(&mut self.slots, index);
+    }
+
+    fn set_lost(&mut self, index: u16, expired: bool) {
+        self.remove(index);
+        if let Some(slot) = self.slots.get_mut(index.into()) {
+            slot.member = Membership::Lost;
+            slot.expired = expired;
+        }
+        self.lost.push_back(&mut self.slots, index);
+    }
+
+    /// Takes a slot out of the list it is in.
+    fn remove(&mut self, index: u16) {
+        let Some(slot) = self.slots.get_mut(index.into()) else {
+            return;
+        };
+        match core::mem::take(&mut slot.member) {
+            Membership::None => {}
+            Membership::Sent => self.sent.unlink(&mut self.slots, index),
+            Membership::Lost => self.lost.unlink(&mut self.slots, index),
+        }
+    }
+
+    /// The PSN in flight whose slot has this index.
+    fn psn(&self, index: u16) -> u32 {
+        let base = self.unacked_spsn();
+        let ahead = self.slots.index(u32::from(index).wrapping_sub(base));
+        base.wrapping_add(ahead.into())
+    }
+}
+
+/// What one acknowledgement told.
+#[derive(Default)]
+struct Seen {
+    /// It was news.
+    any: bool,
+    /// Highest transmission number among what arrived.
+    newest: Option<u32>,
+    /// Transmission number and round trip of the newest packet sent once.
+    sample: Option<(u32, u64)>,
+}

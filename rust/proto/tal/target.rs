@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Target: transactions of the peer.
+
+use super::super::bitmap::SeqnoBitmaps;
+use super::super::config::Config;
+use super::super::pdl::Content;
+use super::super::seq::xid_diff;
+use super::super::slab::{Ring, Slabs, Slots};
+use super::super::stats::Stats;
+use super::super::wire::{Op, Opcode, Packet, TalHeader, TransactionErrorOp, OPS_MAX};
+use super::super::{
+    Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report, Segment,
+    SegmentExt,
+};
+use super::layout::{pad, Limits};
+use super::reads::{ReadList, Reads, NIL};
+use super::reception::Reception;
+use super::Step;
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing has come of it.
+    #[default]
+    Closed,
+    /// Packets are coming.
+    Open,
+    /// Complete; replies are being sent or wait to be acknowledged.
+    Answering,
+    /// Ended by an error that is to be sent or waits to be acknowledged.
+    Failed,
+    /// Nothing is left to do; waits for lower XIDs. `true`: ended by an error.
+    Retired(bool),
+}
+
+/// One transaction of the peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transaction {
+    xid: u16,
+    state: State,
+    opcode: u8,
+    reception: Reception,
+    /// Data bytes placed.
+    bytes: u32,
+    immediate: Option<Immediate>,
+    reads: ReadList,
+    /// Read, and offset in it, that the next reply packet is for.
+    next_read: u16,
+    next_offset: u32,
+    /// Reply packets in all, and sent.
+    reply_packets: u16,
+    reply_sent: u16,
+    error: TransactionErrorOp,
+    error_sent: bool,
+    /// In the queue of answers.
+    queued: bool,
+    /// Packets of the answer that are sent and not acknowledged.
+    unacked: u16,
+}
+
+/// Target window.
+///
+/// The completed and retired bitmaps of the spec [proto 4.3] are the states of the slots: a slot's
+/// state is looked at once when the base reaches it.
+pub(crate) struct Target<A: Slabs> {
+    slots: Slots<A, Transaction>,
+    /// Seqnos of requests.
+    seqnos: SeqnoBitmaps<A>,
+    reads: Reads<A>,
+    /// Transactions with answers to send.
+    answers: Ring<A>,
+    next_acked_txid: u16,
+    /// XID of the Last NULL, once it has come.
+    last_null: Option<u16>,
+    window: u32,
+    ext: bool,
+    limits: Limits,
+}
+
+impl<A: Slabs> Target<A> {
+    pub(crate) fn new(config: &Config) -> Option<Self> {
+        let window = config.tal_trans_window;
+        let slots = Slots::<A, Transaction>::new(window)?;
+        let reads = window.checked_mul(config.tal_max_ops_per_pkt)?;
+        Some(Self {
+            seqnos: SeqnoBitmaps::new(slots.len(), config.tal_max_pkt_per_trans)?,
+            slots,
+            reads: Reads::new(reads as usize)?,
+            answers: Ring::new(window)?,
+            next_acked_txid: config.start_xid,
+            last_null: None,
+            window,
+            ext: config.ext,
+            limits: Limits::new(config),
+        })
+    }
+
+    /// The ACK XID to send.
+    pub(crate) fn ack_xid(&self) -> u16 {
+        self.next_acked_txid.wrapping_sub(1)
+    }
+
+    /// The peer's Last NULL is acknowledged.
+    pub(crate) fn drained(&self) -> bool {
+        self.last_null
+            .is_some_and(|xid| xid_diff(self.next_acked_txid, xid) > 0)
+    }
+
+    /// Takes a packet from the initiator. After `Err` nothing has changed, except that a transaction
+    /// with too many packets is refused.
+    pub(crate) fn receive<O: Owner>(
+        &mut self,
+        packet: &Packet<'_>,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) -> Result<Step, Report> {
+        let tal = packet.tal();
+        let xid = tal.xid;
+        let report = |reason| Report {
+            reason,
+            value: xid.into(),
+            low: self.next_acked_txid.into(),
+            high: u32::from(self.next_acked_txid).wrapping_add(self.window) & 0xffff,
+        };
+        let ahead = xid_diff(xid, self.next_acked_txid);
+        if ahead < 0 || i32::from(ahead) >= self.window as i32 {
+            return Err(report(DropReason::XidOutOfWindow));
+        }
+        let index = self.slots.index(xid.into());
+        let Some(slot) = self.slots.get_mut(xid.into()) else {
+            return Ok(Step::Swallowed);
+        };
+        match slot.state {
+            State::Closed => {
+                self.seqnos.reset(index);
+                *slot = Transaction {
+                    xid,
+                    opcode: tal.opcode,
+                    next_read: NIL,
+                    ..Transaction::default()
+                };
+            }
+            State::Open | State::Failed => {}
+            State::Retired(true) => return Ok(Step::Swallowed),
+            State::Answering | State::Retired(false) => {
+                return Err(report(DropReason::XidCompleted));
+            }
+        }
+        if slot.opcode != tal.opcode {
+            return Err(Report {
+                reason: DropReason::OpcodeChanged,
+                value: tal.opcode.into(),
+                low: slot.opcode.into(),
+                high: u32::from(slot.opcode).wrapping_add(1),
+            });
+        }
+        let max_packets = self.limits.max_packets;
+        let check = slot.reception.check(&self.seqnos, index, tal, max_packets);
+        if let Err(report) = check {
+            // The two ends disagree on the limit: without an answer the initiator would wait for ever.
+            if report.reason == DropReason::SeqnoTooLarge && slot.state != State::Failed {
+                slot.state = State::Open;
+                self.fail(xid, tal.seqno, 0, Code::RESOURCES_PACKETS, owner, stats);
+            }
+            return Err(report);
+        }
+        slot.reception.take(&mut self.seqnos, index, tal);
+        if slot.state == State::Failed {
+            return Ok(Step::Swallowed);
+        }
+        slot.state = State::Open;
+
+        let done = self.place(packet, owner, stats).and_then(|()| {
+            let opnum = tal.num_ops.saturating_sub(1);
+            self.finish(xid, owner).map_err(|code| (opnum, code))
+        });
+        match done {
+            Ok(step) => Ok(step),
+            Err((opnum, code)) => {
+                self.fail(xid, tal.seqno, opnum, code, owner, stats);
+                let reason = match code.major {
+                    major if major == Code::UNKNOWN_OPCODE.major => DropReason::UnknownOpcode,
+                    _ => DropReason::TransactionFailed,
+                };
+                Ok(Step::Refused(reason))
+            }
+        }
+    }
+
+    /// Carries out the operations of a packet; an error comes with the position of its operation.
+    fn place<O: Owner>(
+        &mut self,
+        packet: &Packet<'_>,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) -> Result<(), (u8, Code)> {
+        let opcode = packet.opcode().ok_or((0, Code::UNKNOWN_OPCODE))?;
+        if opcode.is_extension() && !self.ext {
+            return Err((0, Code::EXTENSION_NOT_ENABLED));
+        }
+        for (opnum, op) in (0u8..).zip(packet.ops()) {
+            let block = packet.block(opnum.into()).unwrap_or_default();
+            let len = self
+                .operation(packet.tal(), opnum, op, block, owner)
+                .map_err(|code| (opnum, code))?;
+            stats.rx_operations = stats.rx_operations.wrapping_add(1);
+            stats.rx_bytes = stats.rx_bytes.wrapping_add(len as u64);
+        }
+        Ok(())
+    }
+
+    /// Carries out one operation; the number of data bytes that came with it.
+    fn operation<O: Owner>(
+        &mut self,
+        tal: &TalHeader,
+        opnum: u8,
+        op: Op,
+        mut block: Block,
+        owner: &mut O,
+    ) -> Result<usize, Code> {
+        let (xid, seqno) = (tal.xid, tal.seqno);
+        let slot = self.slots.get_mut(xid.into()).ok_or(Code::RESOURCES)?;
+        let segment = |qp, ext| Segment {
+            xid,
+            seqno,
+            opnum,
+            qp,
+            ext,
+        };
+        match op {
+            Op::Read(read) => {
+                owner.read(read.address, read.length)?;
+                let (address, length) = (read.address, read.length);
+                let kept = self
+                    .reads
+                    .push(&mut slot.reads, address, length, seqno, opnum);
+                if !kept {
+                    return Err(Code::RESOURCES_READS);
+                }
+            }
+            Op::Write(write) => owner.write(write.address, block)?,
+            Op::Send(send) => owner.send(send.key, send.offset, block)?,
+            Op::SendQp(send) => owner.send_qp(segment(send.qp, None), block)?,
+            Op::WriteExt(write) => {
+                let flags = write.flags;
+                block.len = block.len.saturating_sub(flags.pad.into());
+                if flags.immediate {
+                    if slot.immediate.is_some() {
+                        return Err(Code::MALFORMED_IMMEDIATE);
+                    }
+                    slot.immediate = Some(Immediate {
+                        xid,
+                        qp: write.qp,
+                        imm: write.immediate,
+                        solicited: flags.solicited,
+                        len: 0,
+                    });
+                }
+                owner.write(write.address, block)?;
+            }
+            Op::SendQpExt(send) => {
+                let flags = send.flags;
+                let left = send
+                    .message_len
+                    .checked_sub(send.offset)
+                    .ok_or(Code::MALFORMED_LENGTH)? as usize;
+                block.len = block.len.saturating_sub(flags.pad.into());
+                // A pad of 15 leaves one byte of the smallest block: all of it is pad in an empty message.
+                if block.len > left && send.message_len > 0 {
+                    return Err(Code::MALFORMED_LENGTH);
+                }
+                block.len = block.len.min(left);
+                let ext = SegmentExt {
+                    offset: send.offset,
+                    message_len: send.message_len,
+                    imm: flags.immediate.then_some(send.immediate),
+                    solicited: flags.solicited,
+                    start: flags.start,
+                };
+                owner.send_qp(segment(send.qp, Some(ext)), block)?;
+            }
+            // `Opcode::is_reply` packets do not come here.
+            Op::TransactionError(_) | Op::ReadResponse(_) => return Err(Code::MALFORMED),
+        }
+        slot.bytes = slot.bytes.saturating_add(block.len as u32);
+        Ok(block.len)
+    }
+
+    /// Completes a transaction if all of its packets have come.
+    fn finish<O: Owner>(&mut self, xid: u16, owner: &mut O) -> Result<Step, Code> {
+        let Some(slot) = self.slots.get_mut(xid.into()) else {
+            return Ok(Step::Swallowed);
+        };
+        if !slot.reception.is_complete() {
+            return Ok(Step::Partial);
+        }
+        if let Some(immediate) = slot.immediate {
+            owner.imm(Immediate {
+                len: slot.bytes,
+                ..immediate
+            })?;
+        }
+        match Opcode::from_u8(slot.opcode) {
+            Some(Opcode::Read) => {
+                let head = slot.reads.head;
+                let packets = self.reply_packets(head).ok_or(Code::RESOURCES_REPLY)?;
+                if let Some(slot) = self.slots.get_mut(xid.into()) {
+                    slot.state = State::Answering;
+                    slot.next_read = head;
+                    slot.reply_packets = packets;
+                    slot.queued = true;
+                    self.answers.push(xid);
+                }
+                return Ok(Step::Partial);
+            }
+            Some(Opcode::LastNull) => self.last_null = Some(xid),
+            Some(opcode) if opcode.has_data() => owner.complete(xid, slot.opcode)?,
+            _ => {}
+        }
+        if let Some(slot) = self.slots.get_mut(xid.into()) {
+            slot.state = State::Retired(false);
+        }
+        self.retire();
+        Ok(Step::Complete)
+    }
+
+    /// Ends a transaction with an error, which is sent once [proto 4.6, 4.15].
+    fn fail<O: Owner>(
+        &mut self,
+        xid: u16,
+        seqno: u16,
+        opnum: u8,
+        code: Code,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) {
+        owner.aborted(xid);
+        stats.refused = stats.refused.wrapping_add(1);
+        self.set_failed(xid, seqno, opnum, code);
+    }
+
+    fn set_failed(&mut self, xid: u16, seqno: u16, opnum: u8, code: Code) {
+        let Some(slot) = self.slots.get_mut(xid.into()) else {
+            return;
+        };
+        slot.state = State::Failed;
+        slot.error = TransactionErrorOp {
+            seqno,
+            opnum,
+            major: code.major,
+            minor: code.minor,
+        };
+        if !slot.queued {
+            slot.queued = true;
+            self.answers.push(xid);
+        }
+    }
+
+    /// Replaces what is left of the answer to a read by an error. Whether it did.
+    pub(crate) fn refuse_reply(&mut self, xid: u16, code: Code) -> bool {
+        let answering = |slot: &&Transaction| slot.xid == xid && slot.state == State::Answering;
+        let Some(slot) = self.slots.get(xid.into()).filter(answering) else {
+            return false;
+        };
+        let (seqno, opnum) = self
+            .reads
+            .get(slot.next_read)
+            .map_or((0, 0), |read| (read.seqno, read.opnum));
+        self.set_failed(xid, seqno, opnum, code);
+        true
+    }
+
+    /// The reads, from `read` at `offset` on, that the next reply packet answers: how many of them,
+    /// the data bytes for each, and where the packet after it goes on.
+    fn reply_step(&self, read: u16, offset: u32) -> Option<(u8, u32, u16, u32)> {
+        let first = self.reads.get(read)?;
+        let (len, max_ops) = self.limits.reply_block(first.length, offset);
+        let end = offset.saturating_add(len);
+        if end < first.length {
+            return Some((1, len, read, end));
+        }
+        let (mut count, mut next) = (1u8, self.reads.next(read));
+        while u32::from(count) < max_ops {
+            match self.reads.get(next) {
+                Some(other) if other.length == len && offset == 0 => {
+                    count = count.wrapping_add(1);
+                    next = self.reads.next(next);
+                }
+                _ => break,
+            }
+        }
+        Some((count, len, next, 0))
+    }
+
+    /// Packets that answer the reads from `read` on; `None` when there are too many.
+    fn reply_packets(&self, read: u16) -> Option<u16> {
+        let (mut read, mut packets) = (read, 0u32);
+        while let Some(first) = self.reads.get(read) {
+            let alone = self.limits.reply_packets(first.length);
+            packets = packets.saturating_add(alone);
+            if packets > self.limits.max_packets {
+                return None;
+            }
+            read = match alone {
+                1 => self.reply_step(read, 0)?.2,
+                _ => self.reads.next(read),
+            };
+        }
+        u16::try_from(packets).ok()
+    }
+
+    /// Whether a packet of an answer waits to be sent.
+    pub(crate) fn has_packet(&self) -> bool {
+        self.answers.peek().is_some()
+    }
+
+    /// Takes the next packet of an answer.
+    pub(crate) fn next_packet(&mut self) -> Option<Content> {
+        let xid = self.answers.peek()?;
+        let slot = self.slots.get(xid.into())?;
+        let (content, next_read, next_offset, last) = if slot.state == State::Failed {
+            (Content::Error { xid }, NIL, 0, true)
+        } else {
+            let (read, offset) = (slot.next_read, slot.next_offset);
+            let (count, _, next, next_offset) = self.reply_step(read, offset)?;
+            let reply = Content::Reply {
+                xid,
+                seqno: slot.reply_sent,
+                read,
+                count,
+                offset,
+            };
+            let last = slot.reply_sent.saturating_add(1) >= slot.reply_packets;
+            (reply, next, next_offset, last)
+        };
+        let slot = self.slots.get_mut(xid.into())?;
+        slot.next_read = next_read;
+        slot.next_offset = next_offset;
+        slot.unacked = slot.unacked.saturating_add(1);
+        match content {
+            Content::Error { .. } => slot.error_sent = true,
+            _ => slot.reply_sent = slot.reply_sent.saturating_add(1),
+        }
+        if last {
+            slot.queued = false;
+            self.answers.pop();
+        }
+        Some(content)
+    }
+
+    /// Header and content of a packet of an answer; `None` when it is not needed any more.
+    pub(crate) fn packet(&self, content: Content) -> Option<(TalHeader, Payload)> {
+        let (Content::Reply { xid, .. } | Content::Error { xid }) = content else {
+            return None;
+        };
+        let slot = self.slots.get(xid.into()).filter(|slot| slot.xid == xid)?;
+        match content {
+            Content::Error { .. } if slot.state == State::Failed => {
+                let tal = TalHeader {
+                    eom: true,
+                    num_ops: 1,
+                    opcode: Opcode::TransactionError as u8,
+                    xid,
+                    ..TalHeader::default()
+                };
+                Some((tal, Payload::Error(slot.error)))
+            }
+            Content::Reply {
+                seqno,
+                read,
+                count,
+                offset,
+                ..
+            } if slot.state == State::Answering => {
+                let tal = TalHeader {
+                    eom: seqno.saturating_add(1) >= slot.reply_packets,
+                    num_ops: count,
+                    opcode: Opcode::ReadResponse as u8,
+                    seqno,
+                    xid,
+                    ack_xid: 0,
+                };
+                Some((tal, Payload::Reply(self.reply(xid, read, count, offset)?)))
+            }
+            _ => None,
+        }
+    }
+
+    fn reply(&self, xid: u16, read: u16, count: u8, offset: u32) -> Option<ReplyPayload> {
+        let first = self.reads.get(read)?;
+        let (len, _) = self.limits.reply_block(first.length, offset);
+        let mut reads = [ReplyRead::default(); OPS_MAX as usize];
+        let mut at = read;
+        for out in reads.iter_mut().take(count.into()) {
+            let read = self.reads.get(at)?;
+            *out = ReplyRead {
+                address: read.address.wrapping_add(offset.into()),
+                seqno: read.seqno,
+                opnum: read.opnum,
+            };
+            at = self.reads.next(at);
+        }
+        Some(ReplyPayload {
+            xid,
+            offset,
+            len,
+            pad: pad(len),
+            reads,
+        })
+    }
+
+    /// A packet of an answer is acknowledged for good; whether that retired the transaction.
+    pub(crate) fn acknowledged(&mut self, xid: u16) -> bool {
+        let Some(slot) = self.slots.get_mut(xid.into()) else {
+            return false;
+        };
+        if slot.xid != xid {
+            return false;
+        }
+        slot.unacked = slot.unacked.saturating_sub(1);
+        let answered = match slot.state {
+            State::Answering => slot.reply_sent >= slot.reply_packets,
+            State::Failed => slot.error_sent,
+            _ => false,
+        };
+        if slot.unacked > 0 || !answered {
+            return false;
+        }
+        slot.state = State::Retired(slot.state == State::Failed);
+        self.reads.release(&mut slot.reads);
+        self.retire();
+        true
+    }
+
+    /// Slides the window over retired transactions.
+    fn retire(&mut self) {
+        while let Some(slot) = self.slots.get_mut(self.next_acked_txid.into()) {
+            if !matches!(slot.state, State::Retired(_)) {
+                return;
+            }
+            slot.state = State::Closed;
+            self.next_acked_txid = self.next_acked_txid.wrapping_add(1);
+        }
+    }
+}
