@@ -426,7 +426,13 @@ impl Conn {
                     values: [report.value.into(), report.low.into(), report.high.into()],
                 },
             ),
-            proto::Event::Broken(cause) => self.broken(inner, cause.name(), cause.code()),
+            proto::Event::Broken(proto::BrokenCause::PeerDead { .. }) => {
+                self.broken(inner, "the peer does not answer", Code::ABORTED_BROKEN);
+            }
+            proto::Event::Broken(proto::BrokenCause::TransactionTimeout { .. }) => {
+                let cause = "a transaction took longer than tal_transaction_timeout";
+                self.broken(inner, cause, Code::ABORTED_TIMEOUT);
+            }
         }
     }
 

@@ -58,13 +58,10 @@ impl Inner {
         let message = self.message_op(0, 0, 0, false);
         let limits = Limits {
             one_transaction: self.proto.max_request_len(&message),
-            runs: self.proto.ext(),
+            runs: self.proto.config().ext,
         };
         let mut progress = false;
-        while self.proto.can_submit() {
-            let Some(flow) = self.flows.first_ready() else {
-                break;
-            };
+        while let Some(flow) = self.flows.first_ready() {
             let index = match self.flows.current(flow) {
                 Some(index) => index,
                 None => match self.flows.next(flow, now, &limits) {
@@ -99,7 +96,7 @@ impl Inner {
     }
 
     fn message_op(&self, qp: u32, offset: u64, len: u32, start: bool) -> ReqOp {
-        if self.proto.ext() {
+        if self.proto.config().ext {
             ReqOp::SendQpExt {
                 qp,
                 offset: offset as u32,

@@ -76,25 +76,57 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// Checks every value against its range; names the first that is outside.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        MTU.check(self.mtu.into())?;
-        params::PDL_RETRANS_TIME_OUT.check(self.pdl_retrans_time_out)?;
-        params::PDL_RTX_TIME_WIN.check(self.pdl_rtx_time_win)?;
-        params::PDL_RTX_MAX_PKTS.check(self.pdl_rtx_max_pkts.into())?;
-        params::PDL_MAX_RTX.check(self.pdl_max_rtx.into())?;
-        params::PDL_DEAD_TIME.check(self.pdl_dead_time)?;
-        params::PDL_DELAYED_ACK_TIME.check(self.pdl_delayed_ack_time)?;
-        params::PDL_ACK_EVERY.check(self.pdl_ack_every.into())?;
-        params::PDL_WINDOW_SIZE.check(self.pdl_window_size.into())?;
-        params::PDL_RECEIVE_WIN.check(self.pdl_receive_win.into())?;
-        params::TAL_TRANS_WINDOW.check(self.tal_trans_window.into())?;
-        params::TAL_MAX_PKT_PER_TRANS.check(self.tal_max_pkt_per_trans.into())?;
-        params::TAL_MAX_OPS_PER_PKT.check(self.tal_max_ops_per_pkt.into())?;
-        params::TAL_TRANSACTION_TIMEOUT.check(self.tal_transaction_timeout)
-    }
+macro_rules! fields {
+    ($($konst:ident = $field:ident: $ty:ty;)+) => {
+        impl Config {
+            /// Checks every value against its range; names the first that is outside.
+            pub fn validate(&self) -> Result<(), ConfigError> {
+                MTU.check(self.mtu.into())?;
+                $(params::$konst.check(self.$field.into())?;)+
+                Ok(())
+            }
 
+            /// The value of `PARAMS[index]`; `None` for one that is not a connection's.
+            pub fn param(&self, index: usize) -> Option<u64> {
+                let name = params::PARAMS.get(index)?.name;
+                $(if name == params::$konst.name {
+                    return Some(self.$field.into());
+                })+
+                None
+            }
+
+            /// Sets `PARAMS[index]` without checking the range, which [`Self::validate`] does; false
+            /// for one that is not a connection's, or a value that its type cannot hold.
+            pub fn set_param(&mut self, index: usize, value: u64) -> bool {
+                let Some(param) = params::PARAMS.get(index) else {
+                    return false;
+                };
+                $(if param.name == params::$konst.name {
+                    return <$ty>::try_from(value).map(|value| self.$field = value).is_ok();
+                })+
+                false
+            }
+        }
+    };
+}
+
+fields! {
+    PDL_RETRANS_TIME_OUT = pdl_retrans_time_out: u64;
+    PDL_RTX_TIME_WIN = pdl_rtx_time_win: u64;
+    PDL_RTX_MAX_PKTS = pdl_rtx_max_pkts: u32;
+    PDL_MAX_RTX = pdl_max_rtx: u32;
+    PDL_DEAD_TIME = pdl_dead_time: u64;
+    PDL_DELAYED_ACK_TIME = pdl_delayed_ack_time: u64;
+    PDL_ACK_EVERY = pdl_ack_every: u32;
+    PDL_WINDOW_SIZE = pdl_window_size: u32;
+    PDL_RECEIVE_WIN = pdl_receive_win: u32;
+    TAL_TRANS_WINDOW = tal_trans_window: u32;
+    TAL_MAX_PKT_PER_TRANS = tal_max_pkt_per_trans: u32;
+    TAL_MAX_OPS_PER_PKT = tal_max_ops_per_pkt: u32;
+    TAL_TRANSACTION_TIMEOUT = tal_transaction_timeout: u64;
+}
+
+impl Config {
     /// The receive window that is advertised: never more than is stored.
     pub(super) fn receive_window(&self) -> u32 {
         self.pdl_receive_win.min(self.pdl_window_size)

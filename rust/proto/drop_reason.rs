@@ -73,6 +73,12 @@ reasons! {
     TransactionFailed = 21, "transaction_failed";
     /// Not a drop: a PSN came round again in less than two seconds [proto 3.16].
     PsnReused = 22, "psn_reused";
+    /// Next Header of another protocol than SUPERp. Counted by the owner.
+    NextHeader = 23, "foreign_next_header";
+    /// The destination address is not the connection's local address. Counted by the owner.
+    NotOurs = 24, "wrong_destination";
+    /// Another encapsulation or port than the connection's. Counted by the owner.
+    WrongPath = 25, "wrong_path";
 }
 
 impl From<Malformed> for DropReason {

@@ -87,6 +87,21 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
+    /// Bytes from the Packet Delivery header to the end of the operation headers of a packet that
+    /// starts with `start`; `FIXED_LEN` while that is all that can be known.
+    pub fn headers_len(start: &[u8]) -> usize {
+        let tal = start
+            .get(PdlHeader::LEN..)
+            .and_then(|rest| rest.first_chunk())
+            .map(TalHeader::parse);
+        let Some((tal, opcode)) = tal.and_then(|tal| Some((tal, Opcode::from_u8(tal.opcode)?)))
+        else {
+            return FIXED_LEN;
+        };
+        let ops_len = usize::from(tal.num_ops).saturating_mul(opcode.header_len());
+        FIXED_LEN.saturating_add(ops_len)
+    }
+
     /// The Packet Delivery header.
     pub const fn pdl(&self) -> &PdlHeader {
         &self.pdl
