@@ -70,7 +70,6 @@ done
 damaged() {
 	local status=0
 	impair corrupt 2% || return 1
-	# 1 may be wrong data, so guards are looked at by what does not compare data.
 	"$xfer" damaged "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read 200 20000 16 || status=$?
 	impair
 	case $status in 0 | 3) ;; *) return 1 ;; esac

@@ -7,14 +7,18 @@
  *		each operation (of "write,read,send") with each size, one at a time
  *	xfer mixed NODE TARGET ADDRESS CID OPERATIONS COUNT MAX DEPTH
  *		COUNT operations of random kinds and sizes up to MAX, DEPTH under way
+ *	xfer damaged (the same arguments)
+ *		likewise over a link that may change data: only what lies outside the
+ *		regions, and that every request ends, is looked at
  *	xfer refusals NODE TARGET ADDRESS CID
  *		accesses that the target must refuse, and that nothing has changed then
- *	xfer op NODE ADDRESS CID write|read|noop REMOTE LENGTH FILE
- *		one request with any RMA address; FILE is the local memory, which
- *		may be longer
+ *	xfer op NODE ADDRESS CID write|read|send REMOTE LENGTH [FILE]
+ *		one request with any RMA address, or to any queue pair; FILE is the
+ *		local memory; without it LENGTH is 0
  *	xfer serve NODE FILE ACCESS
- *		registers FILE as a region, prints "QPN RMA-ADDRESS", and until its
- *		input ends counts the messages it gets, a line "LENGTH CRC" for each
+ *		registers FILE, less GUARD + ODD bytes at both ends, as a region,
+ *		prints "QPN RMA-ADDRESS", and until its input ends a line "LENGTH CRC"
+ *		for each message it gets
  *
  * NODE is the namespace of the initiator, TARGET that of its peer, ADDRESS the
  * peer's, CID the connection's number at NODE. Memory of both ends lies between
@@ -59,6 +63,7 @@ static struct shared *shared;
 static struct area target, local;
 static uint32_t cid;
 static pid_t child;
+static bool damaged;
 
 static void __attribute__((noreturn, format(printf, 1, 2)))
 fail(const char *format, ...)
@@ -490,6 +495,8 @@ static void mixed_complete(int fd, uint8_t *bytes)
 		failure(done.error);
 		return;
 	}
+	if (damaged)
+		return;
 	fill(bytes, slot->len, slot->seed);
 	if (done.op == SUPERP_RMA_WRITE)
 		same(theirs, bytes, slot->len, "written");
@@ -683,7 +690,8 @@ static int op(const char *node, const char *address, const char *name,
 {
 	struct superp_completion done;
 	struct superp_mr_reg mine = {};
-	int fd = connected(node, address, 0);
+	bool message = !strcmp(name, "send");
+	int fd = connected(node, address, message ? remote : 0);
 	uint8_t *at = NULL;
 
 	if (path) {
@@ -691,10 +699,15 @@ static int op(const char *node, const char *address, const char *name,
 		at = local.at;
 		reg(fd, &local, SUPERP_ACCESS_LOCAL_WRITE, &mine);
 	}
-	if (post(fd, strcmp(name, "read") ? SUPERP_RMA_WRITE : SUPERP_RMA_READ,
-		 &mine, at, remote, len, 1)) {
+	if (message ? send(fd, at, len, MSG_NOSIGNAL) < 0 :
+		      post(fd, strcmp(name, "read") ? SUPERP_RMA_WRITE : SUPERP_RMA_READ,
+			   &mine, at, remote, len, 1)) {
 		printf("refused %s\n", strerrorname_np(errno));
 		return 3;
+	}
+	if (message) {
+		puts("sent");
+		return 0;
 	}
 	completion(fd, &done);
 	printf("completed %u.%u %s\n", done.major, done.minor,
@@ -724,7 +737,8 @@ static int serve(const char *node, const char *path, const char *access)
 	struct area file;
 	uint32_t rights = 0;
 
-	file.at = map_file(path, &file.len);
+	file.at = map_file(path, &file.len) + GUARD + ODD;
+	file.len -= 2 * (GUARD + ODD);
 	if (strchr(access, 'r'))
 		rights |= SUPERP_ACCESS_REMOTE_READ;
 	if (strchr(access, 'w'))
@@ -765,7 +779,8 @@ int main(int argc, char **argv)
 			  strtoul(argv[7], NULL, 0), argc == 9 ? argv[8] : NULL);
 	if (!strcmp(command, "each") && argc >= 8)
 		return each(argv[2], argv[3], argv[4], argv[6], argc - 7, argv + 7);
-	if (!strcmp(command, "mixed") && argc == 10)
+	damaged = !strcmp(command, "damaged");
+	if ((damaged || !strcmp(command, "mixed")) && argc == 10)
 		return mixed(argv[2], argv[3], argv[4], argv[6], atoi(argv[7]),
 			     strtoul(argv[8], NULL, 0), atoi(argv[9]));
 	if (!strcmp(command, "refusals") && argc == 6)

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What a node sends of itself, byte by byte, and what it makes of a scripted peer's answers, right
+and wrong ones. The node is number 2, CID 64; the script is number 1, CID 47."""
+
+from node import *
+
+G = golden()
+nodes = Nodes()
+results = Results()
+ADDRESS = 0x0000123456789AB0
+
+
+def peer(way="sunh", *options, **start):
+    return Scripted(nodes, 2, way, *options, **start)
+
+
+def same_frame(packet, wanted, what):
+    """The frame; the device may not have padded it, as the golden one is."""
+    found = packet.frame
+    if len(found) < 60:
+        found += bytes(min(60, len(wanted)) - len(found))
+    same(found, wanted, what)
+
+
+# ---- what is sent ----
+
+
+def golden_requests():
+    """A No-op transaction and a Read of 4096 bytes, before the peer has said anything."""
+    p = peer()
+    noop = p.request("write", 0)
+    same_frame(p.link.expect("No-op", lambda a: a.psn == 0), G["G1"], "G1")
+    read = p.request("read", ADDRESS, bytes(4096))
+    same_frame(p.link.expect("Read", lambda a: a.psn == 1), G["G2"], "G2")
+    p.ack_psn, p.ack_xid = 1, 0
+    p.send(RESPONSE, response_op(0) + b"\x31" * 2048, num_ops=1, xid=1, eom=False)
+    ended(noop, "completed 0.0 OK")
+    p.send(RESPONSE, response_op(2048) + b"\x32" * 2048, num_ops=1, xid=1, seqno=1)
+    same(ended(read, "completed 0.0 OK"), b"\x31" * 2048 + b"\x32" * 2048, "memory")
+
+
+def golden_response():
+    """G3 as it is: the last 16 bytes of 2064."""
+    p = peer()
+    noop = p.request("write", 0)
+    p.answer("No-op", lambda a: a.psn == 0)
+    read = p.request("read", ADDRESS, bytes(2064))
+    request = p.answer("Read", lambda a: a.psn == 1)
+    same(request.body[:12], read_op(ADDRESS, 2064), "operation header")
+    p.send(RESPONSE, response_op(0) + b"\x33" * 2048, num_ops=1, xid=1, ack_xid=0, eom=False)
+    p.link.send(G["G3"])
+    same(ended(read, "completed 0.0 OK"), b"\x33" * 2048 + bytes(range(16)), "memory")
+    ended(noop, "completed 0.0 OK")
+
+
+def golden_error():
+    """G6, for the write whose packet 2 it names."""
+    p = peer()
+    for xid in range(2):
+        noop = p.request("write", 0)
+        p.answer("No-op", lambda a: a.psn == xid)
+        p.ack_xid = xid
+        p.send(NOOP, eom=False)
+        ended(noop, "completed 0.0 OK")
+    write = p.request("write", ADDRESS, bytes(30000))
+    packets = [p.answer("Write", lambda a: a.opcode == WRITE and a.psn == 2 + n) for n in range(3)]
+    same([(a.xid, a.seqno, a.num_ops) for a in packets], [(2, n, 1) for n in range(3)], "XID, Seqno, Num ops")
+    frame = bytearray(G["G6"])
+    frame[22 + 24 + 2] = 0  # OpNum: each of these packets has one operation
+    p.link.send(bytes(frame))
+    ended(write, "completed 1.2 EBADMSG")
+
+
+def golden_write():
+    """The packet inside G7, but for what the peer has not said here: ACK PSN and ACK XID."""
+    for way in ("sunh", "udp4", "udp6"):
+        p = peer(way, start_psn=4, start_xid=4)
+        write = p.request("write", 0x0000DEADBEEF0000, bytes(range(0x10, 0x20)))
+        packet = p.answer("Write", lambda a: a.opcode == WRITE)
+        wanted = bytearray(G["G7"][42:])
+        struct.pack_into("<I", wanted, 8, 3)
+        struct.pack_into("<H", wanted, 22, 3)
+        same(packet.bytes, bytes(wanted), f"G7 over {way}")
+        p.ack_xid = 4
+        p.send(NOOP, eom=False)
+        ended(write, "completed 0.0 OK")
+
+
+def send_to_qp():
+    p = peer()
+    message = bytes(range(40))
+    sent = p.request("send", 0x123456, message)
+    packet = p.answer("Send to QP", lambda a: a.opcode == SEND_QP)
+    same(packet.bytes[16:], tal(SEND_QP, 1, 0, 0) + bytes.fromhex("56341200") + message, "TAL and up")
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    ended(sent, "sent")
+
+
+def extensions():
+    """5 bytes, written and sent: 16 with 11 of padding [proto 7]."""
+    p = peer("sunh", "ext", "on")
+    write = p.request("write", ADDRESS, b"abcde")
+    packet = p.answer("Write", lambda a: a.opcode == WRITE_EXT)
+    wanted = tal(WRITE_EXT, 1, 0, 0) + struct.pack("<QIII", ADDRESS, 0, 0, 0)[:11] + bytes([11]) + bytes(4)
+    same(packet.bytes[16:], wanted + b"abcde" + bytes(11), "TAL and up of a Write")
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    ended(write, "completed 0.0 OK")
+    sent = p.request("send", 0x123456, b"vwxyz")
+    packet = p.answer("Send to QP", lambda a: a.opcode == SEND_QP_EXT)
+    flags = packet.body[3]
+    same(flags & 0x1F, 11, "pad and immediate bits of the flags")
+    wanted = tal(SEND_QP_EXT, 1, 0, 1) + bytes.fromhex("563412") + bytes([flags]) + struct.pack("<III", 0, 0, 5)
+    same(packet.bytes[16:], wanted + b"vwxyz" + bytes(11), "TAL and up of a message")
+    p.ack_xid = 1
+    p.send(NOOP, eom=False)
+    ended(sent, "sent")
+
+
+def udp_headers():
+    """UDP: a source port of the dynamic range, the same for all packets; a checksum; IPv6's flow
+    label."""
+    for way, offset in (("udp4", 34), ("udp6", 54)):
+        p = peer(way)
+        ports = set()
+        for xid in range(2):
+            noop = p.request("write", 0)
+            packet = p.answer("No-op", lambda a: a.psn == xid)
+            sport, dport, length, check = struct.unpack_from(">HHHH", packet.frame, offset)
+            ports.add(sport)
+            same((dport, length), (7777, 8 + 24), "destination port and length")
+            assert check or way == "udp4", "no checksum over IPv6"
+            p.ack_xid = xid
+            p.send(NOOP, eom=False)
+            ended(noop, "completed 0.0 OK")
+        assert len(ports) == 1 and min(ports) >= 0xC000, f"source ports {ports}"
+        if way == "udp6":
+            same(struct.unpack_from(">I", packet.frame, 14)[0] & 0xFFFFF, 0xABC, "flow label")
+
+
+# ---- wrong answers ----
+
+
+def misplaced_responses():
+    """Data beyond what was asked for is not placed, whatever the request then becomes."""
+    for offset, length in ((4096, 16), (4080, 32), (0xFFFFFFF0, 16), (1 << 31, 2048)):
+        p = peer()
+        read = p.request("read", ADDRESS, bytes(8192), 4096)
+        p.answer("Read", lambda a: a.opcode == READ)
+        p.send(RESPONSE, response_op(offset) + b"\x44" * length, num_ops=1, xid=0, eom=False)
+        time.sleep(0.1)
+        if read.poll() is None:
+            for n in range(2):
+                p.send(RESPONSE, response_op(2048 * n) + b"\x55" * 2048, num_ops=1, xid=0, seqno=n + 1, eom=n == 1)
+        out = read.communicate(timeout=20)[0]
+        memory = read.memory.read_bytes()
+        read.memory.unlink()
+        assert out.startswith("completed 1."), f"offset {offset}, {length} bytes: {out}"
+        same(memory.count(0x44), 0, f"bytes of the wrong answer at {offset}")
+        same(memory[4096:], bytes(4096), "memory behind the request's")
+
+
+def wrong_operation():
+    """An answer that names an operation which the request does not have."""
+    p = peer()
+    read = p.request("read", ADDRESS, bytes(64))
+    p.answer("Read", lambda a: a.opcode == READ)
+    p.send(RESPONSE, response_op(0, seqno=3, opnum=9) + b"\x44" * 64, num_ops=1, xid=0)
+    out = read.communicate(timeout=20)[0].strip()
+    same(read.memory.read_bytes(), bytes(64), "memory")
+    read.memory.unlink()
+    assert out.startswith("completed 1."), out
+
+
+def response_to_write():
+    p = peer()
+    write = p.request("write", ADDRESS, bytes(64))
+    p.answer("Write", lambda a: a.opcode == WRITE)
+    p.refused(p.wrap(p.packet(RESPONSE, response_op(0) + bytes(64), num_ops=1, xid=0)), "reply_mismatch")
+    p.psn += 1
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    ended(write, "completed 0.0 OK")
+
+
+def early_response():
+    """Before the request was sent to its end: the window of 16 holds back the rest."""
+    p = peer("sunh", "pdl_window_size", "16")
+    write = p.request("write", ADDRESS, bytes(200000))
+    for psn in range(15):
+        p.answer("Write", lambda a: a.psn == psn)
+    p.ack_psn = -1
+    p.refused(p.wrap(p.packet(RESPONSE, response_op(0) + bytes(64), num_ops=1, xid=0)), "early_reply")
+    p.psn += 1
+    # A Transaction Error may come at any time [proto 4.6].
+    p.send(ERROR, error_op(3, 2), num_ops=1, xid=0)
+    ended(write, "completed 3.2 EACCES")
+
+
+def acknowledgement_alone():
+    """ACK XID never completes a read [proto 4.4]."""
+    p = peer()
+    read = p.request("read", ADDRESS, bytes(64))
+    p.answer("Read", lambda a: a.opcode == READ)
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    time.sleep(0.3)
+    assert read.poll() is None, f"completed: {read.communicate()[0]}"
+    p.send(RESPONSE, response_op(0) + b"\x66" * 64, num_ops=1, xid=0)
+    same(ended(read, "completed 0.0 OK"), b"\x66" * 64, "memory")
+
+
+def codes():
+    """Each code becomes its errno."""
+    names = {1: "EBADMSG", 2: "EOPNOTSUPP", 3: "EACCES", 5: "ECONNREFUSED", 6: "ENOMEM", 7: "ECONNRESET"}
+    p = peer()
+    for xid, (major, name) in enumerate(names.items()):
+        write = p.request("write", ADDRESS, bytes(64))
+        p.answer("Write", lambda a: a.opcode == WRITE and a.xid == xid)
+        p.ack_xid = xid
+        p.send(ERROR, error_op(major, 0), num_ops=1, xid=xid)
+        ended(write, f"completed {major}.0 {name}")
+
+
+def selective_acknowledgement():
+    """Holes that a SACK shows are sent again before any timeout, and nothing else is."""
+    p = peer("sunh", "pdl_retrans_time_out", "1900000000")
+    write = p.request("write", ADDRESS, bytes(70000))
+    packets = [p.link.expect("Write", lambda a: a.psn == psn) for psn in range(8)]
+    assert packets[7].eom
+    p.ack_psn = 0
+    p.send(NOOP, eom=False, sack=0b1111010)  # 2, 4, 5, 6, 7 arrived; 1 and 3 did not
+    again = [p.link.expect("retransmission", lambda a: True, seconds=1).psn for _ in range(2)]
+    same(sorted(again), [1, 3], "packets sent again")
+    p.link.nothing(0.3)
+    p.ack_psn, p.ack_xid = 7, 0
+    p.send(NOOP, eom=False)
+    ended(write, "completed 0.0 OK")
+    same((p.stat("retrans-fast"), p.stat("retrans-rto")), (2, 0), "counted")
+
+
+def closed_window():
+    """An advertised window of one packet is kept [proto 3.7]."""
+    p = peer()
+    noop = p.request("write", 0)
+    p.answer("No-op", lambda a: a.psn == 0)
+    p.ack_xid = 0
+    p.send(NOOP, eom=False, window=1)
+    ended(noop, "completed 0.0 OK")
+    write = p.request("write", ADDRESS, bytes(40000))
+    for psn in range(1, 6):
+        packet = p.link.expect("Write", lambda a: a.psn >= psn)
+        same(packet.psn, psn, "PSN")
+        for _ in range(3):
+            if again := p.link.receive(0.02):
+                same(again.psn, psn, "PSN while the window is closed")
+        p.see(packet)
+        p.ack_xid = 1 if packet.eom else 0
+        p.send(NOOP, eom=False, window=1)
+    ended(write, "completed 0.0 OK")
+
+
+def silence(way):
+    """A peer that never answers: sent again with growing pauses, then given up by name."""
+    p = peer(way)
+    write = p.request("write", ADDRESS, bytes(64))
+    begin = time.monotonic()
+    count = 0
+    while write.poll() is None and time.monotonic() < begin + 20:
+        if packet := p.link.receive(0.2):
+            same((packet.psn, packet.opcode), (0, WRITE), "PSN and opcode")
+            count += 1
+    took = time.monotonic() - begin
+    out = write.communicate(timeout=20)[0].strip()
+    write.memory.unlink()
+    assert out in ("completed 7.2 ETIMEDOUT", "completed 7.0 ETIMEDOUT"), out
+    assert 5 <= count <= 40, f"sent {count} times"
+    assert took >= 1.9, f"given up after {took:.1f} s"
+    same(p.stat("state"), "broken", "state")
+    assert p.stat("cause"), "no cause"
+    p.refused(p.wrap(p.packet(NOOP)), "not_running")
+
+
+try:
+    nodes.superp(2, "dev", "add", "eth0")
+    results.case("a No-op and a Read leave as G1 and G2", golden_requests)
+    results.case("G3 ends a Read", golden_response)
+    results.case("G6 fails a Write", golden_error)
+    results.case("a Write leaves as in G7, over every encapsulation", golden_write)
+    results.case("a message leaves as Send to QP", send_to_qp)
+    results.case("5 bytes leave as extensions, padded", extensions)
+    results.case("UDP ports, length, checksum and flow label", udp_headers)
+    results.case("responses beyond the request are not placed", misplaced_responses)
+    results.case("a response for an operation that was not asked", wrong_operation)
+    results.case("dropped: a response to a Write", response_to_write)
+    results.case("dropped: a response before the request is sent; an error is not", early_response)
+    results.case("ACK XID alone completes no Read", acknowledgement_alone)
+    results.case("codes of Transaction Errors become errnos", codes)
+    results.case("a SACK has its holes filled at once, and only these", selective_acknowledgement)
+    results.case("a window of one packet is kept", closed_window)
+    for way in ("sunh", "udp4", "udp6"):
+        results.case(f"{way}: a silent peer is given up by name", silence, way)
+finally:
+    nodes.down()
+results.end()
