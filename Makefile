@@ -21,16 +21,18 @@ modules_install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules_install
 
 # One line for the first thing that is missing.
+RUSTC ?= rustc
+BINDGEN ?= bindgen
 requirements:
 	@fail() { echo "error: $$*" >&2; exit 1; }; \
-	[ -e '$(KDIR)/Makefile' ] || fail "no kernel build tree at KDIR=$(KDIR): install this kernel's headers or give KDIR=…"; \
-	grep -qx CONFIG_RUST=y '$(KDIR)/include/config/auto.conf' 2>/dev/null || \
-		fail "KDIR=$(KDIR) is not a Rust-enabled kernel tree (CONFIG_RUST is not set)"; \
-	[ -e '$(KDIR)/rust/libkernel.rmeta' ] || \
-		fail "KDIR=$(KDIR) has no Rust metadata (rust/libkernel.rmeta): run make prepare modules_prepare in it"; \
-	for tool in rustc bindgen; do \
-		command -v $$tool >/dev/null || fail "$$tool is not installed"; \
-	done
+	config='$(KDIR)/include/config/auto.conf'; \
+	[ -e '$(KDIR)/Makefile' ] || fail 'no kernel build tree at KDIR=$(KDIR): install the headers of this kernel or give KDIR=…'; \
+	grep -qsx CONFIG_RUST=y "$$config" || fail 'KDIR=$(KDIR) is not a Rust-enabled kernel tree (CONFIG_RUST is not set)'; \
+	grep -qE '^CONFIG_NET_UDP_TUNNEL=' "$$config" || fail 'the kernel of KDIR=$(KDIR) has no UDP tunnels (CONFIG_NET_UDP_TUNNEL is not set)'; \
+	[ -e '$(KDIR)/rust/libkernel.rmeta' ] || fail 'KDIR=$(KDIR) has no Rust metadata (rust/libkernel.rmeta): run make modules_prepare in it'; \
+	for tool in $(RUSTC) $(BINDGEN); do command -v $$tool >/dev/null || fail "$$tool is not installed"; done; \
+	wanted=$$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="*\([^"]*\)"*$$/\1/p' "$$config"); \
+	[ "$$($(RUSTC) --version)" = "$$wanted" ] || fail "the kernel needs $$wanted, but $(RUSTC) is $$($(RUSTC) --version): give RUSTC=…"
 
 # The module for a kernel of the rig, built in its Debian 13 folder.
 $(HOMES:%=modules-%): modules-%:
