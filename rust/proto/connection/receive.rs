@@ -46,17 +46,21 @@ impl<A: Slabs> Connection<A> {
         let expected = self.receive.next_acked_rpsn();
         let at_once = self.receive.accept(psn, !pure);
         let filled = self.receive.next_acked_rpsn().wrapping_sub(expected);
-        if arrival == Arrival::AboveHole || filled > 1 || self.receive.sack() != 0 {
-            // The sender should learn at once of a hole, and that it is filled.
-            self.ack.at_once(now);
-        }
         self.stats.rx_packets = self.stats.rx_packets.wrapping_add(1);
         if pure {
             self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
             self.ack.pure_ack(now);
+        } else {
+            self.ack.packet(now);
+        }
+        // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
+        // no interest, and telling of them would be answered in kind for ever.
+        if filled > 1 || (!pure && self.receive.sack() != 0) {
+            self.ack.at_once(now);
+        }
+        if pure {
             return Received::AckOnly;
         }
-        self.ack.packet(now);
         if !at_once {
             return Received::Held {
                 slot: self.send.slot(psn),

@@ -15,7 +15,7 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
-        if let Some(lost) = self.send.next_lost() {
+        if let Some(lost) = self.send.next_lost(now) {
             return self.retransmit(now, lost);
         }
         if self.probe {

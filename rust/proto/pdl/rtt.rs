@@ -12,6 +12,9 @@ const RTO_INITIAL: u64 = 50_000_000;
 /// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
 const RTO_MAX: u64 = 200_000_000;
 
+/// Largest round trip that is believed, in ns.
+const RTT_MAX: u64 = 1_000_000_000;
+
 /// Round-trip estimator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
@@ -42,8 +45,7 @@ impl Rtt {
     /// Takes a measurement, of a packet that was sent once. Ends back-off (Karn's rule: only an
     /// unambiguous measurement does).
     pub(crate) fn measured(&mut self, rtt: u64) {
-        // A bound that keeps the sums far from overflow and no real round trip reaches: 100 s.
-        let rtt = rtt.clamp(1, 100_000_000_000);
+        let rtt = rtt.clamp(1, RTT_MAX);
         self.min = self.min.min(rtt);
         self.backoff = 0;
         if self.srtt8 == 0 {

@@ -111,6 +111,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     budget: u32,
     /// Start of the retransmission timer.
     timer_start: u64,
+    /// When it expired last.
+    expired_at: u64,
     /// The timer was late once already since the last progress.
     late: bool,
     not_before: u64,
@@ -140,6 +142,7 @@ impl<A: Slabs> SendWindow<A> {
             data: 0,
             budget: 0,
             timer_start: now,
+            expired_at: 0,
             late: false,
             not_before: 0,
             probes: 0,
@@ -284,13 +287,12 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.window = pdl.window.min(self.window_max);
         self.budget = self.rtx_max_pkts;
-        if let Some((_, rtt)) = seen.sample {
+        if let Some((_, rtt)) = seen.sample.filter(|_| !seen.retransmitted) {
             self.rtt.measured(rtt);
         }
         if seen.any {
             self.progress(now);
         }
-        self.find_losses(now);
     }
 
     /// Something came from the peer that it would not have sent without having heard of us: the
@@ -323,7 +325,8 @@ impl<A: Slabs> SendWindow<A> {
     }
 
     /// The next PSN to retransmit, with its content.
-    pub(crate) fn next_lost(&self) -> Option<(u32, Content, Cause)> {
+    pub(crate) fn next_lost(&mut self, now: u64) -> Option<(u32, Content, Cause)> {
+        self.find_losses(now);
         if self.budget == 0 {
             return None;
         }
@@ -371,6 +374,10 @@ impl<A: Slabs> SendWindow<A> {
         if slot.content != Content::None && content == Content::None {
             slot.content = content;
             self.data = self.data.saturating_sub(1);
+            if self.data == 0 {
+                // From now on the timer has the interval of probes.
+                self.timer_start = now;
+            }
         }
         if content == Content::None && slot.retransmits == 0 {
             // Nobody was waiting for this packet until now.
@@ -398,7 +405,6 @@ impl<A: Slabs> SendWindow<A> {
     pub(crate) fn expire(&mut self, now: u64, waiting: bool) -> bool {
         if self.reorder_deadline().is_some_and(|at| at <= now) {
             self.budget = self.rtx_max_pkts;
-            self.find_losses(now);
         }
         let Some(at) = self.timer(waiting).filter(|&at| at <= now) else {
             return false;
@@ -411,6 +417,7 @@ impl<A: Slabs> SendWindow<A> {
             return false;
         }
         self.timer_start = now;
+        self.expired_at = now;
         if self.data == 0 {
             self.probes = self.probes.saturating_add(1);
         } else {
@@ -508,6 +515,7 @@ impl<A: Slabs> SendWindow<A> {
         seen.any = true;
         let age = now.saturating_sub(slot.last_sent);
         if slot.retransmits > 0 {
+            seen.retransmitted = true;
             // Of which transmission the news is, only its age can tell.
             if self.rtt.too_early(age) {
                 return;
@@ -521,11 +529,13 @@ impl<A: Slabs> SendWindow<A> {
                 let degree = (behind as u32).saturating_add(1).min(self.window_max);
                 self.reorder = self.reorder.max(degree);
             }
-            // Nobody hurries to acknowledge a pure ACK: its age says nothing about the path.
+            // Nobody hurries to acknowledge a pure ACK, and what was sent before the timer expired
+            // was perhaps acknowledged in vain before: their age says nothing about the path.
             let newer = seen
                 .sample
                 .is_none_or(|(other, _)| psn_diff(slot.transmission, other) > 0);
-            if slot.content != Content::None && newer {
+            let usable = slot.content != Content::None && slot.last_sent >= self.expired_at;
+            if usable && newer {
                 seen.sample = Some((slot.transmission, age));
             }
         }
@@ -587,6 +597,9 @@ struct Seen {
     any: bool,
     /// Highest transmission number among what arrived.
     newest: Option<u32>,
+    /// A retransmitted packet was among what arrived: the others may have arrived long before it, and
+    /// only now could be acknowledged.
+    retransmitted: bool,
     /// Transmission number and round trip of the newest packet sent once.
     sample: Option<(u32, u64)>,
 }

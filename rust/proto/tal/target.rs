@@ -122,14 +122,18 @@ impl<A: Slabs> Target<A> {
             low: self.next_acked_txid.into(),
             high: u32::from(self.next_acked_txid).wrapping_add(self.window) & 0xffff,
         };
-        let ahead = xid_diff(xid, self.next_acked_txid);
-        if ahead < 0 || i32::from(ahead) >= self.window as i32 {
-            return Err(report(DropReason::XidOutOfWindow));
-        }
         let index = self.slots.index(xid.into());
         let Some(slot) = self.slots.get_mut(xid.into()) else {
             return Ok(Step::Swallowed);
         };
+        let ahead = xid_diff(xid, self.next_acked_txid);
+        if ahead < 0 && slot.xid == xid && slot.error_sent {
+            // Sent before the initiator knew of the error, and overtaken by that it knows.
+            return Ok(Step::Swallowed);
+        }
+        if ahead < 0 || i32::from(ahead) >= self.window as i32 {
+            return Err(report(DropReason::XidOutOfWindow));
+        }
         match slot.state {
             State::Closed => {
                 self.seqnos.reset(index);

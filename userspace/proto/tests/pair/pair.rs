@@ -201,7 +201,7 @@ impl Pair {
     pub(crate) fn new(configs: [Config; 2], link: LinkConfig, seed: u64) -> Self {
         Self {
             now: 0,
-            ends: configs.map(|config| End::new(&config, 4 << 20)),
+            ends: configs.map(|config| End::new(&config, 1 << 20)),
             link: Link::new(link, Rng::new(seed)),
             log: Vec::new(),
             trace: false,
@@ -296,12 +296,13 @@ impl Pair {
         }
         let end = &mut self.ends[who];
         end.events();
-        if let Some(deadline) = end.conn.deadline() {
-            assert!(
-                deadline > self.now,
-                "a timer in the past with nothing to do"
-            );
-        }
+        let late = end.conn.deadline().is_some_and(|at| at <= self.now);
+        assert!(
+            !late,
+            "a timer in the past with nothing to do at {}: {}",
+            self.now,
+            self.describe()
+        );
     }
 
     fn next_time(&self, who: usize) -> Option<u64> {

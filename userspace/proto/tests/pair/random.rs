@@ -8,7 +8,7 @@ use crate::pair::{Cpu, Pair, A, B};
 use crate::rng::Rng;
 use crate::work::Work;
 use crate::{MS, SECOND, US};
-use superp_proto::Config;
+use superp_proto::{Config, DropReason};
 
 fn config(rng: &mut Rng) -> Config {
     let window = rng.pick(&[16, 32, 33, 100, 1024]);
@@ -92,7 +92,11 @@ fn run(seed: u64) {
     pair.settle();
     for (work, other) in [(&work[A], B), (&work[B], A)] {
         work.verify(&pair);
-        assert_eq!(pair.ends[other].reports, [], "{}", pair.describe());
+        for report in &pair.ends[other].reports {
+            // What was under way when an error became known may come when the error is forgotten.
+            let late = failing > 0 && report.reason == DropReason::XidOutOfWindow;
+            assert!(late, "{}", pair.describe());
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use superp_proto::{Barrier, Code, ReqOp, Request, SubmitError};
 
 /// First byte of the half of the memory that is written; the other half keeps its pattern.
-const WRITABLE: u64 = 2 << 20;
+const WRITABLE: u64 = 512 << 10;
+/// Bytes of memory of an end.
+const MEMORY: u64 = 1 << 20;
 
 /// What a transaction must come to.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ impl Work {
         self.next_key += 1;
         self.next_qp += 1;
 
-        let max = conn.max_request_len(&op).min(200_000);
+        let max = conn.max_request_len(&op).min(100_000);
         let several = self.rng.chance(300);
         let (min, data) = match op {
             ReqOp::Noop | ReqOp::LastNull => (0, false),
@@ -146,7 +148,7 @@ impl Work {
                 ReqOp::Write { .. } | ReqOp::WriteExt { .. } => {
                     let address = self.next_address;
                     self.next_address += len;
-                    if self.next_address > BASE + (4 << 20) {
+                    if self.next_address > BASE + MEMORY {
                         self.next_address = BASE + WRITABLE;
                         return self.next_address;
                     }
@@ -164,7 +166,7 @@ impl Work {
         if fail {
             match &mut op {
                 ReqOp::Read { address } | ReqOp::Write { address } if count == 1 && len > 0 => {
-                    *address = BASE + (4 << 20) - 1;
+                    *address = BASE + MEMORY - 1;
                     expect = Expect::Fail(Code::ACCESS_BOUNDS);
                     if len == 1 {
                         *address = 0;
