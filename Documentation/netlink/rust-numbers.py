@@ -95,8 +95,12 @@ def main():
     text = "// SPDX-License-Identifier: GPL-2.0 OR MIT\n"
     text += f"//! Numbers of the netlink family, generated from `Documentation/netlink/specs/{name}` by\n"
     text += "//! `Documentation/netlink/regenerate`: do not edit.\n\n"
-    text += "/// An attribute: its number, its name and the set inside it.\n"
-    text += "pub struct Attr { pub number: u16, pub name: &'static str, pub nested: Option<&'static [Attr]> }\n\n"
+    text += "/// An attribute of a set.\n"
+    text += "pub struct Attr {\n"
+    text += "    /// Its number.\n    pub number: u16,\n"
+    text += "    /// Its name in the specification.\n    pub name: &'static str,\n"
+    text += "    /// The attributes inside, of a nested one.\n"
+    text += "    pub nested: Option<&'static [Attr]>,\n}\n\n"
     text += f'/// Name of the family.\npub const FAMILY: &str = "{family.name}";\n'
     for group in family.mcast_groups.values():
         text += doc(f"Name of the multicast group `{group.name}`.")

@@ -4,8 +4,8 @@
  * of devices and processes.  Policies and tables are generated
  * (superp-nl-gen.c); the handlers themselves are in nl.rs.
  */
-#include <linux/if_arp.h>
 #include <linux/inetdevice.h>
+#include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
@@ -17,6 +17,8 @@
 
 #include "kapi_nl.h"
 #include "superp-nl-gen.h"
+
+MODULE_ALIAS_GENL_FAMILY(SUPERP_FAMILY_NAME);
 
 /* Events find the family's group by a number that others get after it is unregistered. */
 static bool superp_nl_live;

@@ -2,10 +2,13 @@
 //! Numbers of the netlink family, generated from `Documentation/netlink/specs/superp.yaml` by
 //! `Documentation/netlink/regenerate`: do not edit.
 
-/// An attribute: its number, its name and the set inside it.
+/// An attribute of a set.
 pub struct Attr {
+    /// Its number.
     pub number: u16,
+    /// Its name in the specification.
     pub name: &'static str,
+    /// The attributes inside, of a nested one.
     pub nested: Option<&'static [Attr]>,
 }
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! System calls with typed arguments; interrupted ones are repeated.
+
+use crate::uapi::{self, sockaddr_superp, superp_completion, superp_rma};
+use std::io::{Error, ErrorKind, Result};
+use std::mem::{self, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// The result of a call that says failure by -1 and `errno`.
+fn checked(mut call: impl FnMut() -> libc::ssize_t) -> Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(result) => return Ok(result),
+            Err(_) => {
+                let error = Error::last_os_error();
+                if error.kind() != ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn checked_int(mut call: impl FnMut() -> libc::c_int) -> Result<usize> {
+    checked(|| call() as libc::ssize_t)
+}
+
+/// socket(2) of a family, SOCK_SEQPACKET.
+pub(crate) fn socket(family: u16) -> Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: No pointers.
+    let fd = unsafe { libc::socket(family.into(), kind, 0) };
+    if fd < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: It was made just now and is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+const NAME_LEN: libc::socklen_t = size_of::<sockaddr_superp>() as libc::socklen_t;
+
+/// bind(2).
+pub(crate) fn bind(fd: BorrowedFd<'_>, name: &sockaddr_superp) -> Result<()> {
+    let name: *const sockaddr_superp = name;
+    // SAFETY: The name is valid for its length.
+    checked_int(|| unsafe { libc::bind(fd.as_raw_fd(), name.cast(), NAME_LEN) }).map(drop)
+}
+
+/// connect(2).
+pub(crate) fn connect(fd: BorrowedFd<'_>, name: &sockaddr_superp) -> Result<()> {
+    let name: *const sockaddr_superp = name;
+    // SAFETY: The name is valid for its length.
+    checked_int(|| unsafe { libc::connect(fd.as_raw_fd(), name.cast(), NAME_LEN) }).map(drop)
+}
+
+/// getsockname(2).
+pub(crate) fn local_name(fd: BorrowedFd<'_>) -> Result<sockaddr_superp> {
+    let mut name = sockaddr_superp::default();
+    let place: *mut sockaddr_superp = &mut name;
+    let mut len = NAME_LEN;
+    // SAFETY: The place is valid for its length, and any bytes are a name.
+    checked_int(|| unsafe { libc::getsockname(fd.as_raw_fd(), place.cast(), &mut len) })?;
+    Ok(name)
+}
+
+/// shutdown(2) of the sending side.
+pub(crate) fn shutdown_send(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: No pointers.
+    checked_int(|| unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
+}
+
+/// send(2).
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
+    let flags = libc::MSG_NOSIGNAL;
+    let data = bytes.as_ptr().cast();
+    // SAFETY: The bytes are valid for the call.
+    checked(|| unsafe { libc::send(fd.as_raw_fd(), data, bytes.len(), flags) })
+}
+
+/// An empty message header.
+fn header() -> libc::msghdr {
+    // SAFETY: Zero is a valid value of every field.
+    unsafe { mem::zeroed() }
+}
+
+/// recvmsg(2): length, flags and sender.
+pub(crate) fn receive(
+    fd: BorrowedFd<'_>,
+    bytes: &mut [u8],
+) -> Result<(usize, i32, sockaddr_superp)> {
+    let mut name = sockaddr_superp::default();
+    let mut part = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut message = header();
+    let mut flags = 0;
+    let len = checked(|| {
+        message.msg_name = ptr::from_mut(&mut name).cast();
+        message.msg_namelen = NAME_LEN;
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        // SAFETY: All that the header points to is valid for its length; any bytes are a name.
+        let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, 0) };
+        flags = message.msg_flags;
+        len
+    })?;
+    Ok((len, flags, name))
+}
+
+/// Room for one control message, aligned as its header.
+#[repr(C, align(8))]
+struct Control([u8; 128]);
+
+/// sendmsg(2) of a request.
+pub(crate) fn request(fd: BorrowedFd<'_>, rma: &superp_rma) -> Result<()> {
+    const LEN: u32 = size_of::<superp_rma>() as u32;
+    let mut control = Control([0; 128]);
+    let mut message = header();
+    message.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: A computation. The sum fits: 16 + 40 bytes.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(LEN) } as _;
+    // SAFETY: The control buffer has room for one header and the request behind it.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(&message);
+        (*first).cmsg_level = uapi::SOL_SUPERP;
+        (*first).cmsg_type = uapi::SUPERP_CMSG_RMA;
+        (*first).cmsg_len = libc::CMSG_LEN(LEN) as _;
+        ptr::write_unaligned(libc::CMSG_DATA(first).cast(), *rma);
+    }
+    let flags = libc::MSG_NOSIGNAL;
+    // SAFETY: All that the header points to is valid for its length.
+    checked(|| unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) }).map(drop)
+}
+
+/// recvmsg(2) from the error queue, without waiting. `None`: it is empty.
+pub(crate) fn completion(fd: BorrowedFd<'_>) -> Result<Option<superp_completion>> {
+    let mut control = Control([0; 128]);
+    let mut message = header();
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    let received = checked(|| {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len() as _;
+        // SAFETY: All that the header points to is valid for its length.
+        unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags) }
+    });
+    match received {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+        received => received?,
+    };
+    // SAFETY: The kernel has filled the control buffer and set its length; a header is inside it, and
+    // so is its payload if the length says so.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(&message);
+        while let Some(found) = at.as_ref() {
+            if found.cmsg_level == uapi::SOL_SUPERP
+                && found.cmsg_type == uapi::SUPERP_CMSG_COMPLETION
+                && found.cmsg_len >= libc::CMSG_LEN(size_of::<superp_completion>() as u32) as _
+            {
+                return Ok(Some(ptr::read_unaligned(libc::CMSG_DATA(at).cast())));
+            }
+            at = libc::CMSG_NXTHDR(&message, at);
+        }
+    }
+    Err(Error::new(
+        ErrorKind::InvalidData,
+        "no completion in the error queue's message",
+    ))
+}
+
+/// An argument of the family's ioctls.
+pub(crate) trait Argument: Copy {
+    /// The command that takes it.
+    const COMMAND: u64;
+}
+
+impl Argument for uapi::superp_mr_reg {
+    const COMMAND: u64 = uapi::SUPERP_IOC_MR_REG;
+}
+
+impl Argument for uapi::superp_mr_info {
+    const COMMAND: u64 = uapi::SUPERP_IOC_MR_QUERY;
+}
+
+impl Argument for uapi::superp_mr_dereg {
+    const COMMAND: u64 = uapi::SUPERP_IOC_MR_DEREG;
+}
+
+impl Argument for uapi::superp_qp_info {
+    const COMMAND: u64 = uapi::SUPERP_IOC_QP_INFO;
+}
+
+/// ioctl(2).
+pub(crate) fn ioctl<T: Argument>(fd: BorrowedFd<'_>, argument: &mut T) -> Result<()> {
+    let argument: *mut T = argument;
+    // SAFETY: The number says which struct the kernel reads and writes, and it is this one; any bytes
+    // are a valid value of it.
+    checked_int(|| unsafe { libc::ioctl(fd.as_raw_fd(), T::COMMAND as _, argument) }).map(drop)
+}
+
+/// SO_ERROR: the pending error, which is taken. `Ok` without one.
+pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> Result<()> {
+    let mut errno: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let place: *mut libc::c_int = &mut errno;
+    // SAFETY: The place is valid for its length.
+    checked_int(|| unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            place.cast(),
+            &mut len,
+        )
+    })?;
+    match errno {
+        0 => Ok(()),
+        errno => Err(Error::from_raw_os_error(errno)),
+    }
+}
+
+/// An integer option of SOL_SOCKET.
+pub(crate) fn set_option(fd: BorrowedFd<'_>, option: i32, value: libc::c_int) -> Result<()> {
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    let place: *const libc::c_int = &value;
+    // SAFETY: The place is valid for its length.
+    checked_int(|| unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, place.cast(), len)
+    })
+    .map(drop)
+}
+
+/// poll(2) of one descriptor: what is ready, 0 after `timeout` ms (-1: never) or when a signal came.
+pub(crate) fn poll(fd: BorrowedFd<'_>, events: i16, timeout: i32) -> Result<i16> {
+    let mut one = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events,
+        revents: 0,
+    };
+    // SAFETY: One descriptor, valid for the call.
+    if unsafe { libc::poll(&mut one, 1, timeout) } < 0 {
+        let error = Error::last_os_error();
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok(0);
+    }
+    Ok(one.revents)
+}

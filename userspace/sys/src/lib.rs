@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Safe Rust over the sockets of the SUPERp address family, the one place of user space with
+//! `unsafe`.
+//!
+//! A [`Socket`] is a queue pair. It sends and receives messages, registers [`Memory`] as a
+//! [`Region`] that peers may read or write, and reads and writes regions of its peer; each such
+//! request gives exactly one [`Completion`].
+//!
+//! ```no_run
+//! use superp_sys::{Access, Address, Memory, Socket};
+//!
+//! let socket = Socket::new()?;
+//! socket.connect(&Address::new("10.23.0.1".parse().unwrap(), 0))?;
+//! let region = socket.register(Memory::new(4096)?, Access::LOCAL_WRITE, 0)?;
+//! socket.read(&region, 0, 0x12_3456_789a_bcde, 4096, 1)?;
+//! let done = socket.wait_completion(None)?.expect("no timeout was given");
+//! assert_eq!(done.token, 1);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod call;
+mod device;
+mod memory;
+mod socket;
+pub mod uapi;
+
+pub use device::{device_index, device_name};
+pub use memory::Memory;
+pub use socket::{Access, Address, Completion, Info, Received, Region, Socket};
