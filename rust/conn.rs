@@ -98,17 +98,6 @@ pub(crate) enum ConnState {
     Broken = 4,
 }
 
-impl ConnState {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ConnState::Created => "created",
-            ConnState::Established => "established",
-            ConnState::Stopped => "stopped",
-            ConnState::Broken => "broken",
-        }
-    }
-}
-
 /// What there is to tell of a connection.
 pub(crate) struct ConnInfo {
     pub(crate) state: ConnState,
@@ -218,11 +207,6 @@ impl Conn {
     /// What it was made of.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
-    }
-
-    /// Local address.
-    pub(crate) fn local(&self) -> [u8; 16] {
-        self.identity.local
     }
 
     /// The peer's address.
@@ -502,13 +486,8 @@ impl Conn {
     }
 
     fn tell_queue_pairs(&self, code: Code) {
-        let mut from = 0;
-        while let Some((qpn, qp)) = self.node.qp_next(from) {
+        for (_, qp) in self.node.qps().iter() {
             qp.endpoint.broken(self.cid(), code);
-            let Some(next) = qpn.checked_add(1) else {
-                break;
-            };
-            from = next;
         }
     }
 
@@ -530,6 +509,16 @@ impl Conn {
             ..inner.stats
         }
     }
+}
+
+/// Adds to a counter.
+fn count(counter: &mut u64, n: u64) {
+    *counter = counter.wrapping_add(n);
+}
+
+/// The offset in its work of a transaction's first byte: the lower half of its token.
+fn first_byte(token: u64) -> u64 {
+    token & u64::from(u32::MAX)
 }
 
 type Guard<'a> = GuardBh<'a, Inner>;

@@ -29,7 +29,7 @@ use crate::{
     region::Region,
 };
 
-pub(crate) use ports::{PortInfo, PortParams};
+pub(crate) use ports::{Port, PortInfo};
 
 /// A refused request: the errno, and a sentence for the person who made it.
 pub(crate) struct Refusal {
@@ -62,7 +62,6 @@ pub(crate) struct NodeInfo {
 
 /// What changes by configuration, under the node's mutex.
 pub(crate) struct Settings {
-    ports: KVec<ports::Port>,
     udp: Option<UdpPort>,
     cm_address: [u8; 16],
     /// The namespace is going away.
@@ -75,6 +74,10 @@ pub(crate) struct Node {
     net: Net,
     #[pin]
     config: Mutex<Settings>,
+    /// By ifindex.
+    #[pin]
+    ports: RcuMap<Port>,
+    /// By local connection id.
     #[pin]
     conns: RcuMap<Conn>,
     #[pin]
@@ -94,11 +97,11 @@ impl Node {
             try_pin_init!(Node {
                 net,
                 config <- new_mutex!(Settings {
-                    ports: KVec::new(),
                     udp: None,
                     cm_address: [0; 16],
                     gone: false,
                 }, "superp_node"),
+                ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
                 regions <- RcuMap::new(),
                 qps <- RcuMap::new(),
@@ -112,20 +115,18 @@ impl Node {
 
     /// Ends everything: the namespace goes away, or the module. Process context.
     pub(crate) fn exit(&self) {
-        let (udp, ports) = {
+        let udp = {
             let mut config = self.config.lock();
             config.gone = true;
-            (config.udp.take(), core::mem::take(&mut config.ports))
+            config.udp.take()
         };
         drop(udp);
-        drop(ports);
-        let mut from = 0;
-        while let Some((cid, conn)) = self.conns.next(from) {
+        for (_, conn) in self.conns.iter() {
             conn.stop();
             conn.close_path();
-            from = cid + 1;
         }
         self.conns.clear();
+        self.ports.clear();
         self.regions.clear();
         self.qps.clear();
     }
@@ -157,19 +158,11 @@ impl Node {
 
     /// Counts the node's objects.
     pub(crate) fn info(&self) -> NodeInfo {
-        fn count<T: Send + Sync>(map: &RcuMap<T>) -> u32 {
-            let (mut n, mut from) = (0, 0);
-            while let Some((key, _)) = map.next(from) {
-                n += 1;
-                from = key + 1;
-            }
-            n
-        }
         NodeInfo {
-            ports: self.config.lock().ports.len() as u32,
-            conns: count(&self.conns),
-            qps: count(&self.qps),
-            regions: count(&self.regions),
+            ports: count(self.ports.iter()),
+            conns: count(self.conns.iter()),
+            qps: count(self.qps.iter()),
+            regions: count(self.regions.iter()),
         }
     }
 
@@ -226,6 +219,11 @@ impl Node {
             self.drops.get(i)?.load(Relaxed),
         ))
     }
+}
+
+/// How many there are: `Iterator::count` can panic.
+fn count<T>(items: impl Iterator<Item = T>) -> u32 {
+    items.fold(0, |n, _| n.saturating_add(1))
 }
 
 /// A network namespace begins. Process context.

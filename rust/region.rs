@@ -93,7 +93,7 @@ impl Region {
             return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
         }
         let last = addr
-            .checked_add(len - 1)
+            .checked_add(len.saturating_sub(1))
             .ok_or_else(|| Refusal::new(EINVAL, c"region wraps around the address space"))?;
         if addr >> OFFSET_BITS != last >> OFFSET_BITS {
             return Err(Refusal::new(

@@ -202,8 +202,9 @@ impl Flows {
                 i
             }
             None => {
+                let next = self.flows.len();
                 self.flows.push_within_capacity(Flow::new(qpn)).ok()?;
-                self.flows.len() - 1
+                next
             }
         };
         u32::try_from(index).ok()
@@ -300,9 +301,9 @@ impl Flows {
         if work.op == WorkOp::Send {
             start = core::mem::take(&mut flow.start);
             flow.long = long;
-            flow.sends += 1;
+            flow.sends = flow.sends.saturating_add(1);
         }
-        flow.works += 1;
+        flow.works = flow.works.saturating_add(1);
         work.set_order(flow.next_order);
         flow.next_order = flow.next_order.wrapping_add(1);
         Next::Work(work, start)
@@ -317,10 +318,18 @@ impl Flows {
     /// tokens. The table has a slot for each transaction under way and one for each flow, so it is
     /// never full; were it so, the work is dropped, which completes it as aborted.
     pub(super) fn activate(&mut self, flow: u32, work: ListArc<Work>, start: bool) -> Option<u32> {
-        let n = self.actives.len();
-        let free = (0..n)
-            .map(|step| (self.free_active as usize + step) % n)
-            .find(|i| matches!(self.actives.get(*i), Some(None)));
+        let is_free = |(i, slot): (usize, &Option<Active>)| slot.is_none().then_some(i);
+        let next = self.free_active as usize;
+        let mut after = self
+            .actives
+            .iter()
+            .enumerate()
+            .skip(next)
+            .filter_map(is_free);
+        let free = match after.next() {
+            Some(free) => Some(free),
+            None => self.actives.iter().enumerate().filter_map(is_free).next(),
+        };
         let Some(free) = free else {
             let flow = self.flow(flow)?;
             flow.works = flow.works.saturating_sub(1);
@@ -433,8 +442,9 @@ impl Flows {
 impl Room {
     /// Room for `flows` flows over `table`'s window. Process context.
     pub(super) fn new(flows: usize, window: usize) -> Result<Room, AllocError> {
-        let mut actives = KVVec::with_capacity(flows + window, GFP_KERNEL)?;
-        for _ in 0..flows + window {
+        let n = flows.saturating_add(window);
+        let mut actives = KVVec::with_capacity(n, GFP_KERNEL)?;
+        for _ in 0..n {
             // There is room: it was just allocated.
             let _ = actives.push_within_capacity(None);
         }

@@ -4,7 +4,7 @@
 
 use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
-use super::{flow::Flows, Conn, ConnState, ConnStats, Inner};
+use super::{count, first_byte, flow::Flows, Conn, ConnState, ConnStats, Inner};
 use crate::{
     kapi::{
         skb::{SkBuff, SkbQueue},
@@ -101,7 +101,9 @@ impl Receiver {
     }
 
     fn accept_again(&mut self, qpn: u32) {
-        self.refusing.retain(|q| *q != qpn);
+        if let Some(index) = self.refusing.iter().position(|q| *q == qpn) {
+            let _ = self.refusing.remove(index);
+        }
     }
 
     /// Refuses for want of a buffer; the sender repeats.
@@ -124,7 +126,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     fn violation(&mut self, code: Code, address: u64, length: u32) -> Code {
-        self.stats.access_violations += 1;
+        count(&mut self.stats.access_violations, 1);
         netlink::notify(
             &self.conn.node,
             Event::Violation {
@@ -164,7 +166,7 @@ impl Target<'_> {
             match qp.endpoint.room(&self.meta()) {
                 Ok(()) => {}
                 Err(Refused::NoBuffer) => {
-                    self.stats.rx_no_buffer += 1;
+                    count(&mut self.stats.rx_no_buffer, 1);
                     return Err(self.rx.refuse(qpn, ext.is_some()));
                 }
                 Err(Refused::NoQp) => return Err(Code::NO_QUEUE_PAIR),
@@ -189,7 +191,7 @@ impl Target<'_> {
             old => old.filter(|old| old.message_len == part.message_len),
         };
         if let Some(whole) = &mut whole {
-            whole.bytes += part.bytes;
+            whole.bytes = whole.bytes.saturating_add(part.bytes);
             whole.segments.append_all(&mut part.segments);
         }
         let whole = whole.unwrap_or(part);
@@ -224,7 +226,7 @@ impl Owner for Target<'_> {
         });
         match placed {
             Ok(()) => {
-                self.stats.rx_write_bytes += len;
+                count(&mut self.stats.rx_write_bytes, len);
                 Ok(())
             }
             Err(code) => Err(self.violation(code, address, data.len as u32)),
@@ -244,7 +246,7 @@ impl Owner for Target<'_> {
             });
         match allowed {
             Ok(_) => {
-                self.stats.rx_read_bytes += u64::from(len);
+                count(&mut self.stats.rx_read_bytes, len.into());
                 Ok(())
             }
             Err(code) => Err(self.violation(code, address, len)),
@@ -276,7 +278,7 @@ impl Owner for Target<'_> {
         {
             return Err(Code::MALFORMED);
         }
-        assembly.bytes += data.len as u64;
+        assembly.bytes = assembly.bytes.saturating_add(data.len as u64);
         if assembly.bytes > u64::from(MAX_MESSAGE) {
             return Err(Code::RESOURCES);
         }
@@ -315,11 +317,11 @@ impl Owner for Target<'_> {
         let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
         match whole.qp.endpoint.deliver(&self.meta(), message) {
             Ok(()) => {
-                self.stats.rx_messages += 1;
+                count(&mut self.stats.rx_messages, 1);
                 Ok(())
             }
             Err(Refused::NoBuffer) => {
-                self.stats.rx_no_buffer += 1;
+                count(&mut self.stats.rx_no_buffer, 1);
                 Err(self.rx.refuse(whole.qpn, whole.message_len.is_some()))
             }
             Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
@@ -346,7 +348,7 @@ impl Owner for Target<'_> {
             .flows
             .active((token >> 32) as u32)
             .ok_or(Code::ABORTED)?;
-        let offset = (token & u64::from(u32::MAX)) + u64::from(offset);
+        let offset = first_byte(token).saturating_add(offset.into());
         active.work.place(offset, self.skb, data.offset, data.len)
     }
 }

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::{flow, flow::Next, Conn, ConnState, Inner};
+use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner};
 use crate::{
     kapi::skb::SkBuff,
     proto::{wire::HEADERS_MAX, Code, Payload, ReqOp, Request, SubmitError, Transmit},
@@ -160,7 +160,7 @@ impl Inner {
             Err(_) => return Part::Failed(Code::RESOURCES),
         }
         if let Some(active) = self.flows.active(index) {
-            active.transactions += 1;
+            active.transactions = active.transactions.saturating_add(1);
             active.submitted = submitted.saturating_add(len);
             if active.submitted >= u64::from(total) {
                 self.flows.close(index);
@@ -207,7 +207,7 @@ impl Inner {
         match active.error {
             None => work.ticket.complete(Ok(())),
             Some(code) if is_refusal(code) && self.may_repeat(&work) => {
-                self.stats.tx_no_buffer += 1;
+                count(&mut self.stats.tx_no_buffer, 1);
                 self.flows.refuse(active.flow, work);
             }
             Some(code) => work.ticket.complete(Err(code)),
@@ -226,9 +226,9 @@ impl Inner {
 
     pub(super) fn count_posted(&mut self, work: &Work) {
         match work.op {
-            WorkOp::Send => self.stats.tx_messages += 1,
-            WorkOp::Write { .. } => self.stats.tx_writes += 1,
-            WorkOp::Read { .. } => self.stats.tx_reads += 1,
+            WorkOp::Send => count(&mut self.stats.tx_messages, 1),
+            WorkOp::Write { .. } => count(&mut self.stats.tx_writes, 1),
+            WorkOp::Read { .. } => count(&mut self.stats.tx_reads, 1),
         }
     }
 }
@@ -251,7 +251,7 @@ impl Conn {
             let skb = match self.build(&mut inner.flows, path.headroom(), &transmit) {
                 Ok(skb) => skb,
                 Err(BuildError::NoMemory) => {
-                    inner.stats.tx_no_memory += 1;
+                    count(&mut inner.stats.tx_no_memory, 1);
                     continue;
                 }
                 Err(BuildError::Reply(code)) => {
@@ -269,7 +269,7 @@ impl Conn {
                 }
             };
             if path.transmit(skb).is_err() {
-                inner.stats.tx_path_errors += 1;
+                count(&mut inner.stats.tx_path_errors, 1);
             }
         }
         progress
@@ -287,7 +287,8 @@ impl Conn {
             .emit(&mut headers, |_| 0)
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
-        let mut skb = SkBuff::alloc(headroom, len + work::COPY_MAX).ok_or(BuildError::NoMemory)?;
+        let linear = headers.len().saturating_add(work::COPY_MAX);
+        let mut skb = SkBuff::alloc(headroom, linear).ok_or(BuildError::NoMemory)?;
         let no_memory = |_| BuildError::NoMemory;
         skb.put(headers).map_err(no_memory)?;
         match &transmit.payload {
@@ -296,11 +297,11 @@ impl Conn {
                 let active = flows
                     .active((request.token >> 32) as u32)
                     .ok_or(BuildError::NoMemory)?;
-                let first = request.token & u64::from(u32::MAX);
+                let first = first_byte(request.token);
                 active
                     .work
                     .attach(
-                        first + u64::from(request.offset),
+                        first.saturating_add(request.offset.into()),
                         request.len as usize,
                         &mut skb,
                     )

@@ -78,6 +78,17 @@ impl<T: Send + Sync> RcuMap<T> {
         Some((u32::try_from(index).ok()?, object))
     }
 
+    /// Every object, with its key, in the order of the keys. What comes or goes meanwhile may be
+    /// seen or not. Any context.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Arc<T>)> + '_ {
+        let mut from = Some(0);
+        core::iter::from_fn(move || {
+            let (key, object) = self.next(from?)?;
+            from = key.checked_add(1);
+            Some((key, object))
+        })
+    }
+
     /// Puts an object in. Process context.
     ///
     /// Errors: `EBUSY` if the key is taken, `ENOMEM`.

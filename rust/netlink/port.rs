@@ -8,7 +8,7 @@ use crate::{
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
     },
-    node::{PortInfo, PortParams},
+    node::{Port, PortInfo},
 };
 use kernel::prelude::*;
 
@@ -77,7 +77,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         Some(attr) => u32::from_ne_bytes(attr.array()?),
         None => SUPERP_PORT_ENCAP_SUNH | SUPERP_PORT_ENCAP_UDP,
     };
-    node.port_new(&PortParams {
+    node.port_new(Port {
         ifindex,
         sunh: encap & SUPERP_PORT_ENCAP_SUNH != 0,
         udp: encap & SUPERP_PORT_ENCAP_UDP != 0,

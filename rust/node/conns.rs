@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::{ports::Port, Node, Refusal, Settings};
+use super::{count, Node, Port, Refusal};
 use crate::{
     conn::{Conn, ConnParams, Identity},
     kapi::{
@@ -30,8 +30,9 @@ fn is_v4(addr: &[u8; 16]) -> bool {
 
 /// The SUNH address of an IP address: the low bits of its host part.
 fn sunh_of(addr: &[u8; 16], bits: u64) -> u16 {
-    let low = u16::from_be_bytes([addr[14], addr[15]]);
-    (u32::from(low) & ((1u32 << bits.min(16)) - 1)) as u16
+    let [.., high, low] = *addr;
+    let unused = u64::from(u16::BITS).saturating_sub(bits);
+    u16::from_be_bytes([high, low]) & (u16::MAX >> unused.min(8))
 }
 
 /// Spreads connections over paths and queues: any mixing does.
@@ -65,21 +66,16 @@ impl Node {
         if cid != crate::CID_ANY {
             return self.conns.get(cid).filter(|conn| fits(conn));
         }
-        let mut from = 0;
-        while let Some((cid, conn)) = self.conns.next(from) {
-            if fits(&conn) {
-                return Some(conn);
-            }
-            from = cid + 1;
-        }
-        None
+        self.conns
+            .iter()
+            .map(|(_, conn)| conn)
+            .find(|conn| fits(conn))
     }
 
     /// Whether `addr` is an address of this node.
     pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
-        let mut found = false;
-        self.each_conn(|conn| found |= conn.identity().local == *addr);
-        found || net::is_local_address(self.net, addr)
+        let of_conn = |(_, conn): (u32, Arc<Conn>)| conn.identity().local == *addr;
+        self.conns.iter().any(of_conn) || net::is_local_address(self.net, addr)
     }
 
     /// Makes a connection in state `Created`. Process context.
@@ -88,7 +84,7 @@ impl Node {
         if config.gone {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
-        let identity = self.identity(&config, params)?;
+        let identity = self.identity(params)?;
         let path = Path::new(self.net, &self.path_config(&identity)).map_err(|e| {
             Refusal::new(
                 e,
@@ -127,28 +123,20 @@ impl Node {
     }
 
     /// Decides what `params` left open and checks it against the node.
-    fn identity(&self, config: &Settings, params: &ConnParams) -> Result<Identity, Refusal> {
+    fn identity(&self, params: &ConnParams) -> Result<Identity, Refusal> {
         let limit = self.params.get(params::CONNS_PER_XPU);
-        let (mut n, mut free) = (0u64, 1u32);
-        self.each_conn(|conn| {
-            n += 1;
-            // They come in rising order.
-            if conn.cid() == free {
-                free += 1;
-            }
-        });
+        let n = u64::from(count(self.conns.iter()));
         if n >= limit {
             return Err(Refusal::new(
                 ENOSPC,
                 c"as many connections as pdl_conns_per_xpu allows exist already",
             ));
         }
-        let cid = match params.local_cid {
-            Some(cid) => cid,
-            None => {
-                u16::try_from(free).map_err(|_| Refusal::new(ENOSPC, c"no free connection id"))?
-            }
-        };
+        let free = |cid: &u16| self.conns.get((*cid).into()).is_none();
+        let cid = params
+            .local_cid
+            .or_else(|| (1..=u16::MAX).find(free))
+            .ok_or_else(|| Refusal::new(ENOSPC, c"no free connection id"))?;
         let v4 = is_v4(&params.remote);
         if v4 && params.encap == Encap::Udp6 || !v4 && params.encap == Encap::Udp4 {
             return Err(Refusal::new(
@@ -156,7 +144,7 @@ impl Node {
                 c"remote-addr is not of the family of the encapsulation",
             ));
         }
-        let ifindex = self.port_for(config, params)?;
+        let ifindex = self.port_for(params)?;
         let local = match params.local {
             Some(local) => local,
             None => net::local_address(self.net, ifindex, &params.remote).ok_or_else(|| {
@@ -196,9 +184,9 @@ impl Node {
     }
 
     /// The device of a new connection; 0: by route.
-    fn port_for(&self, config: &Settings, params: &ConnParams) -> Result<u32, Refusal> {
+    fn port_for(&self, params: &ConnParams) -> Result<u32, Refusal> {
         let sunh = params.encap == Encap::Sunh;
-        let serves = |port: &&Port| if sunh { port.sunh } else { port.udp };
+        let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
         let no_port = || {
             Refusal::new(
                 ENODEV,
@@ -206,21 +194,16 @@ impl Node {
             )
         };
         if params.ifindex != 0 {
-            return config
-                .ports
-                .iter()
-                .filter(serves)
-                .find(|p| p.ifindex == params.ifindex)
-                .map(|p| p.ifindex)
-                .ok_or_else(no_port);
+            let port = self.ports.get(params.ifindex).filter(|port| serves(port));
+            return port.map(|port| port.ifindex).ok_or_else(no_port);
         }
-        let mut ports = config.ports.iter().filter(serves);
-        let first = ports.next().ok_or_else(no_port)?;
+        let mut ports = self.ports.iter().filter(|(_, port)| serves(port));
+        let (first, _) = ports.next().ok_or_else(no_port)?;
         if !sunh {
             return Ok(0);
         }
         match ports.next() {
-            None => Ok(first.ifindex),
+            None => Ok(first),
             Some(_) => Err(Refusal::new(
                 EINVAL,
                 c"several ports serve SUNH: name the device",
