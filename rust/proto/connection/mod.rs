@@ -147,7 +147,8 @@ impl<A: Slabs> Connection<A> {
             let cause = BrokenCause::TransactionTimeout { xid };
             return self.break_down(cause, Code::ABORTED_TIMEOUT);
         }
-        if self.send.expire(now, self.waiting()) {
+        let (waiting, blocked) = (self.waiting(), self.blocked.is_some());
+        if self.send.expire(now, waiting, blocked) {
             self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
             self.probe |= self.send.data_outstanding() == 0;
         }

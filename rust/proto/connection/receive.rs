@@ -52,6 +52,7 @@ impl<A: Slabs> Connection<A> {
             self.ack.pure_ack(now);
         } else {
             self.ack.packet(now);
+            self.send.heard();
         }
         // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
         // no interest, and telling of them would be answered in kind for ever.

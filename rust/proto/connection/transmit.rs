@@ -22,9 +22,8 @@ impl<A: Slabs> Connection<A> {
             return self.send_probe(now);
         }
         let ack_psn = self.receive.ack_psn();
-        let room = self.send.has_room(ack_psn);
         if self.target.has_packet() || self.initiator.has_packet() {
-            if room {
+            if self.send.has_data_room(ack_psn) {
                 self.unblock(now);
                 let content = self.next_content()?;
                 return self.send_new(now, content);
@@ -44,7 +43,7 @@ impl<A: Slabs> Connection<A> {
         if !self.send.numbers_pure_acks() {
             return Some(self.unnumbered(false));
         }
-        if room {
+        if self.send.has_room(ack_psn) {
             return self.send_new(now, Content::None);
         }
         let base = self.send.full_window_resend(now)?;

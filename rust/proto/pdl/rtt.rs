@@ -24,8 +24,6 @@ pub(crate) struct Rtt {
     srtt8: u64,
     /// Mean deviation, in ns times 4.
     rttvar4: u64,
-    /// Least round trip seen, in ns.
-    min: u64,
     /// Expiries of the timer since the last measurement.
     backoff: u32,
 }
@@ -37,7 +35,6 @@ impl Rtt {
             least: retrans_time_out.max(RTO_FLOOR),
             srtt8: 0,
             rttvar4: 0,
-            min: u64::MAX,
             backoff: 0,
         }
     }
@@ -46,7 +43,6 @@ impl Rtt {
     /// unambiguous measurement does).
     pub(crate) fn measured(&mut self, rtt: u64) {
         let rtt = rtt.clamp(1, RTT_MAX);
-        self.min = self.min.min(rtt);
         self.backoff = 0;
         if self.srtt8 == 0 {
             self.srtt8 = rtt << 3;
@@ -109,11 +105,6 @@ impl Rtt {
         }
         let slack = (self.srtt8 >> 5).max(self.rttvar4 >> 1).max(RTO_FLOOR);
         self.srtt().saturating_add(slack)
-    }
-
-    /// Whether an answer after `age` ns is too early to be for what was sent `age` ns ago.
-    pub(crate) fn too_early(&self, age: u64) -> bool {
-        self.min != u64::MAX && age < self.min
     }
 
     /// Time in ns by which a timer may be late before this CPU, not the peer, is to blame.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Send window: what is in flight, what of it is lost, when to look again.
 //!
-//! Loss is inferred from evidence, never from an ACK alone. Every transmission, retransmissions
-//! included, has a number. When a transmission is acknowledged and one with a lower number is not, the
-//! earlier one is lost if at least `reorder` others were made after it up to the acknowledged one, or if
+//! Loss is inferred from evidence. Every transmission, retransmissions included, has a number. When a
+//! packet that was sent once is acknowledged and a transmission with a lower number is not, the latter
+//! is lost if at least `reorder` others were made after it up to the acknowledged one, or if
 //! it is older than a guard time. `reorder` starts at 3 and grows to what the path has shown to be mere
 //! reordering. On a path that keeps order none of this ever happens without a loss. Unacknowledged
 //! packets are listed in the order of transmission, so only the head of the list is ever looked at.
@@ -23,6 +23,9 @@ const REORDER: u32 = 3;
 /// Smallest window in which pure ACKs take PSNs. In a smaller one they would leave no room for what
 /// they are not asked to be acknowledged by; there they re-use an old PSN [proto 3.10, 3.11].
 const PURE_ACK_WINDOW: u32 = 4;
+
+/// Most slots kept free for pure ACKs.
+const ACK_RESERVE_MAX: u32 = 16;
 
 /// What a PSN carries: enough to build the packet again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +99,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     /// `max_spsn - unacked_spsn`: own limit and last received RWIN.
     window: u32,
     window_max: u32,
+    /// Next PSN when the peer last sent something that asks for an ACK.
+    heard: u32,
     /// Unacknowledged slots in the order of transmission.
     sent: List,
     lost: List,
@@ -133,6 +138,7 @@ impl<A: Slabs> SendWindow<A> {
             next_spsn: config.start_psn,
             window: config.pdl_window_size,
             window_max: config.pdl_window_size,
+            heard: config.start_psn.wrapping_sub(1),
             sent: List::EMPTY,
             lost: List::EMPTY,
             next_transmission: 0,
@@ -185,6 +191,23 @@ impl<A: Slabs> SendWindow<A> {
 
     pub(crate) fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// Whether a packet with content that carries `ack_psn` may take a new PSN.
+    ///
+    /// While the peer sends data too, a part of the window is kept for pure ACKs: with both windows full
+    /// of data each end would have to wait a round trip for room to let the other go on.
+    pub(crate) fn has_data_room(&self, ack_psn: u32) -> bool {
+        let reserve = match psn_diff(self.heard, self.unacked_spsn()) {
+            0.. => (self.window / 8).min(ACK_RESERVE_MAX),
+            _ => 0,
+        };
+        self.has_room(ack_psn) && self.outstanding().saturating_add(reserve) < self.window
+    }
+
+    /// Notes that the peer sent something that asks for an ACK.
+    pub(crate) fn heard(&mut self) {
+        self.heard = self.next_spsn;
     }
 
     /// Whether a packet that carries `ack_psn` may take a new PSN.
@@ -401,8 +424,9 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Does what is due at `now`; whether the retransmission timer expired.
-    pub(crate) fn expire(&mut self, now: u64, waiting: bool) -> bool {
+    /// Does what is due at `now`; whether the retransmission timer expired. `blocked`: something waits
+    /// for room in the window.
+    pub(crate) fn expire(&mut self, now: u64, waiting: bool, blocked: bool) -> bool {
         if self.reorder_deadline().is_some_and(|at| at <= now) {
             self.budget = self.rtx_max_pkts;
         }
@@ -423,8 +447,8 @@ impl<A: Slabs> SendWindow<A> {
         } else {
             self.rtt.back_off();
         }
-        // With pure ACKs alone in flight only a full window makes their fate matter.
-        if self.data > 0 || self.outstanding().saturating_add(1) >= self.window {
+        // The fate of pure ACKs matters only where something waits for what they occupy.
+        if self.data > 0 || blocked {
             self.expire_packets();
         }
         true
@@ -513,35 +537,29 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.remove(index);
         seen.any = true;
-        let age = now.saturating_sub(slot.last_sent);
         if slot.retransmits > 0 {
+            // Which of its transmissions arrived is not known: that is evidence of nothing.
             seen.retransmitted = true;
-            // Of which transmission the news is, only its age can tell.
-            if self.rtt.too_early(age) {
-                return;
-            }
-        } else {
-            let behind = self
-                .newest
-                .map_or(0, |newest| psn_diff(newest, slot.transmission));
-            if behind > 0 && psn_diff(psn, self.reported) < 0 {
-                // An earlier ACK could have named it and did not: it was late, not lost.
-                let degree = (behind as u32).saturating_add(1).min(self.window_max);
-                self.reorder = self.reorder.max(degree);
-            }
-            // Nobody hurries to acknowledge a pure ACK, and what was sent before the timer expired
-            // was perhaps acknowledged in vain before: their age says nothing about the path.
-            let newer = seen
-                .sample
-                .is_none_or(|(other, _)| psn_diff(slot.transmission, other) > 0);
-            let usable = slot.content != Content::None && slot.last_sent >= self.expired_at;
-            if usable && newer {
-                seen.sample = Some((slot.transmission, age));
-            }
+            return;
+        }
+        let behind = self
+            .newest
+            .map_or(0, |newest| psn_diff(newest, slot.transmission));
+        if behind > 0 && psn_diff(psn, self.reported) < 0 {
+            // An earlier ACK could have named it and did not: it was late, not lost.
+            let degree = (behind as u32).saturating_add(1).min(self.window_max);
+            self.reorder = self.reorder.max(degree);
         }
         let newer = |newest| psn_diff(slot.transmission, newest) > 0;
         if seen.newest.is_none_or(newer) {
             seen.newest = Some(slot.transmission);
+        }
+        // Nobody hurries to acknowledge a pure ACK, and what was sent before the timer expired was
+        // perhaps acknowledged in vain before: their age says nothing about the path.
+        let usable = slot.content != Content::None && slot.last_sent >= self.expired_at;
+        if usable && seen.sample.is_none_or(|(other, _)| newer(other)) {
+            let age = now.saturating_sub(slot.last_sent);
+            seen.sample = Some((slot.transmission, age));
         }
     }
 

@@ -6,6 +6,8 @@ use superp_proto::{Block, Code, Immediate, Owner, Segment};
 
 /// First address of the memory that may be written and read.
 pub(crate) const BASE: u64 = 0x1234_0000_0000;
+/// Bytes of memory from there on.
+pub(crate) const MEMORY: u64 = 1 << 20;
 /// A key of a receive context that does not exist.
 pub(crate) const BAD_KEY: u32 = 0xbad;
 /// A queue pair that does not exist.
@@ -84,7 +86,7 @@ impl Owner for Delivery<'_> {
         let source = self.data(data).to_vec();
         self.memory.bytes[range.clone()].copy_from_slice(&source);
         for count in &mut self.memory.placed[range] {
-            *count += 1;
+            *count = count.saturating_add(1);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 use crate::link::{Link, LinkConfig};
-use crate::node::{Delivery, Memory};
+use crate::node::{Delivery, Memory, MEMORY};
 use crate::rng::Rng;
 use crate::MS;
 use std::collections::{HashMap, VecDeque};
@@ -201,7 +201,7 @@ impl Pair {
     pub(crate) fn new(configs: [Config; 2], link: LinkConfig, seed: u64) -> Self {
         Self {
             now: 0,
-            ends: configs.map(|config| End::new(&config, 1 << 20)),
+            ends: configs.map(|config| End::new(&config, MEMORY as usize)),
             link: Link::new(link, Rng::new(seed)),
             log: Vec::new(),
             trace: false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Random transactions, and what must have come of them.
 
-use crate::node::{pattern, BAD_KEY, BAD_QP, BASE, DRY_QP};
+use crate::node::{pattern, BAD_KEY, BAD_QP, BASE, DRY_QP, MEMORY};
 use crate::pair::Pair;
 use crate::rng::Rng;
 use std::collections::HashMap;
@@ -9,8 +9,6 @@ use superp_proto::{Barrier, Code, ReqOp, Request, SubmitError};
 
 /// First byte of the half of the memory that is written; the other half keeps its pattern.
 const WRITABLE: u64 = 512 << 10;
-/// Bytes of memory of an end.
-const MEMORY: u64 = 1 << 20;
 
 /// What a transaction must come to.
 #[derive(Clone, Debug)]
