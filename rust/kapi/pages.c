@@ -56,8 +56,11 @@ static void superp_pages_free(struct superp_pages *pages)
 		}
 		mm_unaccount_pinned_pages(&pages->charge);
 	} else {
-		/* Of each piece, the first page stands for its reference. */
-		for (i = 0; i < pages->held; i++) {
+		/*
+		 * Of each piece, the first page stands for its reference. It comes last: with it,
+		 * the others are no longer tail pages, nor ours.
+		 */
+		for (i = pages->held; i-- > 0;) {
 			if (!PageTail(pages->pages[i]))
 				put_page(pages->pages[i]);
 		}
