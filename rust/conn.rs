@@ -367,13 +367,13 @@ impl Conn {
     /// Drains the core; to be called after everything that changes it.
     fn run(self: &Arc<Self>, inner: &mut Inner, now: u64) {
         loop {
-            let mut progress = false;
+            let mut progress = inner.submit(now);
+            progress |= self.transmit(inner, now);
+            // Last: also sending makes events, when a packet has gone out too often.
             while let Some(event) = inner.proto.poll_event() {
                 progress = true;
                 self.event(inner, event, now);
             }
-            progress |= inner.submit(now);
-            progress |= self.transmit(inner, now);
             if !progress {
                 break;
             }
