@@ -223,11 +223,12 @@ impl Socket {
         }))
     }
 
-    /// Waits for a message (or an error, which [`receive`](Self::receive) gives), at most `timeout`.
-    /// Also returns, with `false`, when a signal came.
+    /// Waits until [`receive`](Self::receive) has something to give, at most `timeout`: a message,
+    /// the end, an error. Also returns, with `false`, when a signal came. Not for a socket with
+    /// completions that nobody has fetched: they end the wait as an error does.
     pub fn wait_readable(&self, timeout: Option<Duration>) -> Result<bool> {
         let ready = call::poll(self.as_fd(), libc::POLLIN, milliseconds(timeout))?;
-        Ok(ready & (libc::POLLIN | libc::POLLHUP) != 0)
+        Ok(ready & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0)
     }
 
     /// Waits until a message can be sent without waiting, at most `timeout`.

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The command line.
+
+use crate::conn::SETTINGS;
+use crate::words::{Size, Words};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Show and change SUPERp in the current network namespace, and move data with it.
+///
+/// SUPERp is a reliable transport for messages and remote memory access over Ethernet and UDP. A
+/// node is a network namespace: it has ports (devices), connections to other nodes, and the queue
+/// pairs and memory regions of programs. Verbs may be shortened as long as they are unique; without
+/// a verb an object is shown.
+#[derive(Parser)]
+#[command(name = "superp", version, infer_subcommands = true)]
+pub(crate) struct Cli {
+    /// Print JSON.
+    #[arg(short, long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// The node itself: numbers in force, addresses, how many objects there are.
+    Node {
+        #[command(subcommand)]
+        verb: Option<NodeVerb>,
+    },
+    /// Devices that carry SUPERp (ports).
+    #[command(alias = "port")]
+    Dev {
+        #[command(subcommand)]
+        verb: Option<DevVerb>,
+    },
+    /// Connections.
+    Conn {
+        #[command(subcommand)]
+        verb: Option<ConnVerb>,
+    },
+    /// Parameters of the node: defaults of new connections, and its own.
+    Param {
+        #[command(subcommand)]
+        verb: Option<ParamVerb>,
+    },
+    /// Memory regions that programs have registered. Needs CAP_NET_ADMIN.
+    Mr {
+        #[command(subcommand)]
+        verb: Option<ShowVerb>,
+    },
+    /// Queue pairs, that is sockets.
+    Qp {
+        #[command(subcommand)]
+        verb: Option<ShowVerb>,
+    },
+    /// Received packets that were dropped, by reason.
+    Stats {
+        /// Also reasons that never occurred.
+        #[arg(short, long)]
+        all: bool,
+    },
+    /// Print events as they happen: states of connections and ports, reports, access violations.
+    Events {
+        /// Stop after this many.
+        #[arg(short, long)]
+        count: Option<u64>,
+    },
+    /// Measure the round trip to a peer.
+    ///
+    /// Each probe is a transaction that touches no memory (No-op): it takes the way of every request
+    /// through the peer's kernel, and is answered there.
+    Ping(Ping),
+    /// Move data between nodes: remote writes, remote reads, messages.
+    Xfer {
+        #[command(subcommand)]
+        what: Xfer,
+    },
+    /// Write manual pages or shell completions into a folder.
+    #[command(hide = true)]
+    Generate { what: Generated, folder: PathBuf },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ShowVerb {
+    /// Show them.
+    #[command(alias = "list")]
+    Show,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum NodeVerb {
+    /// Show the node.
+    Show,
+    /// Change the node.
+    #[command(subcommand)]
+    Set(NodeSetting),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum NodeSetting {
+    /// Address of the connection manager, kept for the programs that talk to it.
+    CmAddress {
+        /// The address, or none.
+        #[arg(value_parser = crate::words::address_or_none)]
+        addr: crate::words::OptionalAddr,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DevVerb {
+    /// Show ports.
+    #[command(alias = "list")]
+    Show {
+        /// Only this device.
+        dev: Option<String>,
+    },
+    /// Let SUPERp use a device: superp dev add DEV [encap sunh,udp]
+    Add {
+        /// The device.
+        dev: String,
+        /// encap sunh, encap udp or encap sunh,udp (which is the default).
+        #[arg(value_name = "KEY VALUE", value_parser = Words(crate::dev::SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+    /// Take a device from SUPERp; no connection may use it.
+    #[command(alias = "delete")]
+    Del {
+        /// The device.
+        dev: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConnVerb {
+    /// Show connections.
+    #[command(alias = "list")]
+    Show {
+        /// Only this one, with everything there is to tell.
+        cid: Option<u16>,
+        /// Also counters.
+        #[arg(short, long)]
+        stats: bool,
+    },
+    /// Create a connection: superp conn add [CID] KEY VALUE...
+    ///
+    /// For example: superp conn add 64 peer 10.23.0.1 peer-cid 47 encap sunh dev veth0 local
+    /// 10.23.0.2 ext on window 256. The peer needs the mirror image. It answers the peer at once;
+    /// "superp conn start" opens it for the programs of this node.
+    #[command(after_help = crate::conn::settings_help())]
+    Add {
+        /// Local id of the connection (the smallest free one if left out), then settings.
+        #[arg(required = true, value_name = "CID|KEY VALUE", value_parser = Words(SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+    /// Delete a connection; what is under way fails.
+    #[command(alias = "delete")]
+    Del {
+        /// Local id.
+        #[arg(required = true)]
+        cid: Vec<u16>,
+    },
+    /// Open a connection for the programs of this node.
+    Start {
+        /// Local id.
+        #[arg(required = true)]
+        cid: Vec<u16>,
+    },
+    /// Return a connection to the state it was created in; what is under way fails.
+    Reset {
+        /// Local id.
+        #[arg(required = true)]
+        cid: Vec<u16>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ParamVerb {
+    /// Show parameters with their ranges.
+    #[command(alias = "list")]
+    Show {
+        /// Only this one, with what it does.
+        name: Option<String>,
+    },
+    /// Set a parameter. Connections that exist keep their values.
+    Set {
+        /// Its name.
+        name: String,
+        /// The value, or default.
+        value: String,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Ping {
+    /// Address of the peer.
+    pub(crate) peer: IpAddr,
+    /// Probes to send; without end if left out.
+    #[arg(short, long)]
+    pub(crate) count: Option<u64>,
+    /// Time from one probe to the next, seconds.
+    #[arg(short, long, default_value_t = 1.0, value_parser = crate::words::seconds)]
+    pub(crate) interval: f64,
+    /// How long to wait for an answer, seconds.
+    #[arg(short = 'W', long, default_value_t = 2.0, value_parser = crate::words::seconds)]
+    pub(crate) timeout: f64,
+    /// Local id of the connection to use; the lowest to the peer if left out.
+    #[arg(long)]
+    pub(crate) cid: Option<u16>,
+    /// Print only the summary.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// A peer, and how to reach it.
+#[derive(Args)]
+pub(crate) struct Peer {
+    /// Address of the peer.
+    #[arg(value_name = "PEER")]
+    pub(crate) addr: IpAddr,
+    /// Local id of the connection to use; the lowest to the peer if left out.
+    #[arg(long)]
+    pub(crate) cid: Option<u16>,
+    /// Give up when nothing moves for this long, seconds.
+    #[arg(long, default_value_t = 30.0, value_parser = crate::words::seconds)]
+    pub(crate) timeout: f64,
+}
+
+/// Bytes to send: a file, or a pattern.
+#[derive(Args)]
+pub(crate) struct Source {
+    /// Send the bytes of this file.
+    #[arg(long, required_unless_present = "length", conflicts_with = "length")]
+    pub(crate) file: Option<PathBuf>,
+    /// Send so many bytes of a pattern: a number, or one with K, M or G (powers of 1024).
+    #[arg(long)]
+    pub(crate) length: Option<Size>,
+    /// Seed of the pattern, and of the sizes of messages.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// How requests are cut and queued.
+#[derive(Args)]
+pub(crate) struct Cut {
+    /// Bytes of one request; the largest possible if left out.
+    #[arg(long)]
+    pub(crate) chunk: Option<Size>,
+    /// Most requests under way at once.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) depth: u32,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Xfer {
+    /// Offer a memory region to peers and receive messages, until SIGINT or SIGTERM.
+    #[command(alias = "listen")]
+    Serve(Serve),
+    /// Write a file or a pattern into a peer's region.
+    Write {
+        #[command(flatten)]
+        peer: Peer,
+        /// RMA address at the peer, as xfer serve prints it.
+        #[arg(long, value_parser = crate::words::number)]
+        remote: u64,
+        #[command(flatten)]
+        source: Source,
+        #[command(flatten)]
+        cut: Cut,
+        /// Read everything back and compare.
+        #[arg(long)]
+        verify: bool,
+    },
+    /// Read from a peer's region into a file.
+    Read {
+        #[command(flatten)]
+        peer: Peer,
+        /// RMA address at the peer, as xfer serve prints it.
+        #[arg(long, value_parser = crate::words::number)]
+        remote: u64,
+        /// How many bytes.
+        #[arg(long)]
+        length: Size,
+        /// Where to put them; only read and counted if left out.
+        #[arg(long)]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        cut: Cut,
+    },
+    /// Send a file or a pattern as messages of mixed sizes.
+    Send {
+        #[command(flatten)]
+        peer: Peer,
+        /// Queue pair of the peer, as xfer serve prints it.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+        qpn: u32,
+        #[command(flatten)]
+        source: Source,
+        /// How many messages.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        count: u64,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// Queue pair number; the kernel chooses one if left out.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=0xff_ffff))]
+    pub(crate) qpn: u32,
+    /// Own address to receive at; any if left out.
+    #[arg(long)]
+    pub(crate) bind: Option<IpAddr>,
+    /// Bytes of the region.
+    #[arg(long, default_value = "16M", conflicts_with = "file")]
+    pub(crate) size: Size,
+    /// Fill the region with this file, and make it as long.
+    #[arg(long)]
+    pub(crate) file: Option<PathBuf>,
+    /// What peers may do with the region.
+    #[arg(long, value_enum, default_value_t = ServeAccess::Rw)]
+    pub(crate) access: ServeAccess,
+    /// Partition of the region, 0 for any.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) partition: u32,
+    /// Write the region to this file at the end.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// End after so many messages.
+    #[arg(long)]
+    pub(crate) messages: Option<u64>,
+    /// Append received messages to this file, one behind the other.
+    #[arg(long)]
+    pub(crate) messages_out: Option<PathBuf>,
+    /// End after so many seconds; a failure if messages are still missing.
+    #[arg(long, value_parser = crate::words::seconds)]
+    pub(crate) timeout: Option<f64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ServeAccess {
+    /// Read and write.
+    Rw,
+    /// Read.
+    R,
+    /// Write.
+    W,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Generated {
+    /// Manual pages.
+    Man,
+    /// Completions for bash, fish and zsh.
+    Completions,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn verbs_may_be_shortened_and_left_out() {
+        for line in [
+            "superp conn",
+            "superp c sh",
+            "superp -j conn sh -s",
+            "superp conn show 64 --json",
+            "superp dev add veth0 encap sunh",
+            "superp port list",
+            "superp conn add peer 10.23.0.1 peer-cid 47 dev veth0",
+            "superp ping 10.23.0.1 -c 3",
+            "superp xfer listen --size 4M -j",
+            "superp xfer write 10.23.0.1 --remote 0x123 --file x --verify",
+        ] {
+            if let Err(error) = Cli::try_parse_from(line.split(' ')) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "superp",
+            "superp conn add",
+            "superp conn start",
+            "superp conn start 65536",
+            "superp ping example.org",
+            "superp ping ::1 -i -1",
+            "superp xfer write 10.23.0.1 --remote 0x123",
+            "superp xfer write 10.23.0.1 --remote 0x123 --file x --length 3",
+            "superp xfer send 10.23.0.1 --qpn 0 --file x",
+            "superp xfer serve --size 4 --file x",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp conn`.
+
+use crate::cli::ConnVerb;
+use crate::dev;
+use crate::failure::Failure;
+use crate::out::{self, Out, Table};
+use crate::words::{number, pairs, small, switch, value, Setting};
+use serde_json::json;
+use std::net::IpAddr;
+use superp_netlink::{Client, Conn, ConnSpec, Counters, Encap, Mac};
+
+/// Keys of `conn add`.
+pub(crate) const SETTINGS: &[Setting] = &[
+    ("peer", "address of the peer (needed)"),
+    ("peer-cid", "id of the connection at the peer (needed)"),
+    (
+        "encap",
+        "sunh (the default), udp4, udp6, or udp: as the peer's address is",
+    ),
+    (
+        "dev",
+        "device; SUNH: a port, the only one if left out; UDP: by route if left out",
+    ),
+    (
+        "local",
+        "own address; the one that suits the device or the route if left out",
+    ),
+    (
+        "lladdr",
+        "Ethernet address of the peer; from the neighbour table if left out",
+    ),
+    (
+        "ext",
+        "on or off (the default): extension opcodes; both sides alike",
+    ),
+    (
+        "ordered",
+        "on (the default) or off: deliver in order, both ways",
+    ),
+    (
+        "ordered-tx",
+        "on or off: the peer delivers our packets in order",
+    ),
+    (
+        "ordered-rx",
+        "on or off: we deliver the peer's packets in order",
+    ),
+    ("partition", "partition, 0 (the default) for any"),
+    ("tclass", "Traffic Class, 0 to 255"),
+    ("hop-limit", "Hop Limit, 1 to 15 for SUNH, else 1 to 255"),
+    ("flow-label", "Flow Label, 12 bits for SUNH, else 20 bits"),
+    (
+        "mtu",
+        "largest packet, bytes from the packet delivery header",
+    ),
+    ("window", "the same as pdl_window_size"),
+    (
+        "start-psn",
+        "first packet sequence number, for tests; both sides alike",
+    ),
+    (
+        "start-xid",
+        "first transaction id, for tests; both sides alike",
+    ),
+];
+
+/// The keys, for the end of the help.
+pub(crate) fn settings_help() -> String {
+    let mut text = String::from("Settings:\n");
+    for (key, help) in SETTINGS {
+        text += &format!("  {key:<12} {help}\n");
+    }
+    text + "  pdl_*, tal_* any parameter of a connection, see superp param show"
+}
+
+pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> {
+    let mut client = Client::open()?;
+    let all = ConnVerb::Show {
+        cid: None,
+        stats: false,
+    };
+    match verb.unwrap_or(all) {
+        ConnVerb::Show {
+            cid: Some(cid),
+            stats,
+        } => {
+            let conn = client.conn(cid, stats)?;
+            out.either(&[&conn], |out| one(&conn, out))
+        }
+        ConnVerb::Show { cid: None, stats } => {
+            let conns = client.conns(stats)?;
+            out.either(&conns, |out| table(&conns, out))
+        }
+        ConnVerb::Add { settings } => {
+            let cid = client.add_conn(&spec(&settings)?)?;
+            out.either(&json!({ "local-cid": cid }), |out| out.line(cid))
+        }
+        ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid)),
+        ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
+        ConnVerb::Reset { cid } => each(&cid, out, |cid| client.reset_conn(cid)),
+    }
+}
+
+fn each(
+    cids: &[u16],
+    out: &mut Out,
+    mut act: impl FnMut(u16) -> superp_netlink::Result<()>,
+) -> Result<(), Failure> {
+    for cid in cids {
+        act(*cid)?;
+    }
+    out.done(&json!({ "local-cid": cids }))
+}
+
+/// What the words of `conn add` ask for.
+fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
+    let (local_cid, settings) = match words.split_first() {
+        Some((first, rest)) if first.starts_with(|c: char| c.is_ascii_digit()) => {
+            (Some(small("connection id", first)?), rest)
+        }
+        _ => (None, words),
+    };
+    let (mut peer, mut peer_cid, mut encap) = (None, None, "sunh");
+    let mut spec = ConnSpec {
+        local_cid,
+        remote_cid: 0,
+        encap: Encap::Sunh,
+        ifindex: None,
+        local_addr: None,
+        remote_addr: IpAddr::from([0; 16]),
+        lladdr: None,
+        ordered_tx: None,
+        ordered_rx: None,
+        ext: None,
+        partition: None,
+        tclass: None,
+        hop_limit: None,
+        flow_label: None,
+        mtu: None,
+        start_psn: None,
+        start_xid: None,
+        params: Vec::new(),
+    };
+    for (key, text) in pairs(settings)? {
+        match key {
+            "peer" => peer = Some(value::<IpAddr>(key, text, "an IPv4 or IPv6 address")?),
+            "peer-cid" => peer_cid = Some(small(key, text)?),
+            "encap" => encap = text,
+            "dev" => spec.ifindex = Some(dev::index(text)?),
+            "local" => spec.local_addr = Some(value(key, text, "an IPv4 or IPv6 address")?),
+            "lladdr" => spec.lladdr = Some(value::<Mac>(key, text, "an Ethernet address")?),
+            "ext" => spec.ext = Some(switch(key, text)?),
+            "ordered" => {
+                spec.ordered_tx = Some(switch(key, text)?);
+                spec.ordered_rx = spec.ordered_tx;
+            }
+            "ordered-tx" => spec.ordered_tx = Some(switch(key, text)?),
+            "ordered-rx" => spec.ordered_rx = Some(switch(key, text)?),
+            "partition" => spec.partition = Some(small(key, text)?),
+            "tclass" => spec.tclass = Some(small(key, text)?),
+            "hop-limit" => spec.hop_limit = Some(small(key, text)?),
+            "flow-label" => spec.flow_label = Some(small(key, text)?),
+            "mtu" => spec.mtu = Some(small(key, text)?),
+            "start-psn" => spec.start_psn = Some(small(key, text)?),
+            "start-xid" => spec.start_xid = Some(small(key, text)?),
+            "window" => spec.params.push(("pdl_window_size".into(), number(text)?)),
+            name if name.contains('_') => spec.params.push((name.into(), number(text)?)),
+            _ => {
+                let text = format!("{key}: not a setting of a connection");
+                return Err(Failure::new(text).hint("superp conn add --help lists them"));
+            }
+        }
+    }
+    spec.remote_addr = peer.ok_or_else(|| Failure::new("peer ADDRESS is missing"))?;
+    spec.remote_cid = peer_cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?;
+    spec.encap = match (encap, spec.remote_addr) {
+        ("sunh", _) => Encap::Sunh,
+        ("udp4", _) | ("udp", IpAddr::V4(_)) => Encap::Udp4,
+        ("udp6", _) | ("udp", IpAddr::V6(_)) => Encap::Udp6,
+        _ => {
+            let text = format!("encap {encap}: not sunh, udp, udp4 or udp6");
+            return Err(Failure::new(text));
+        }
+    };
+    Ok(spec)
+}
+
+fn table(conns: &[Conn], out: &mut Out) -> Result<(), Failure> {
+    let mut table = Table::new(&[
+        ">CID",
+        "STATE",
+        "ENCAP",
+        "DEV",
+        "LOCAL",
+        "PEER",
+        ">PEER-CID",
+        ">MTU",
+        "FLAGS",
+    ]);
+    for conn in conns {
+        table.row([
+            conn.local_cid.to_string(),
+            conn.state.to_string(),
+            conn.encap.to_string(),
+            conn.ifname.clone().unwrap_or("-".into()),
+            conn.local_addr.to_string(),
+            conn.remote_addr.to_string(),
+            conn.remote_cid.to_string(),
+            conn.mtu.to_string(),
+            flags(conn),
+        ]);
+    }
+    table.print(out, "no connections")?;
+    for conn in conns {
+        if let Some(stats) = &conn.stats {
+            out.line(format_args!("\nconnection {}", conn.local_cid))?;
+            counters(stats, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn flags(conn: &Conn) -> String {
+    let ordered = match (conn.ordered_tx, conn.ordered_rx) {
+        (true, true) => "ordered",
+        (true, false) => "ordered-tx",
+        (false, true) => "ordered-rx",
+        (false, false) => "unordered",
+    };
+    if conn.ext {
+        format!("{ordered},ext")
+    } else {
+        ordered.into()
+    }
+}
+
+fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
+    let cause = conn
+        .cause
+        .as_deref()
+        .map_or(String::new(), |cause| format!(": {cause}"));
+    let dev = match (&conn.ifname, conn.ifindex) {
+        (Some(name), _) => name.clone(),
+        (None, Some(index)) => format!("{index} (gone)"),
+        (None, None) => "by route".into(),
+    };
+    let mac = conn
+        .lladdr
+        .map_or(String::new(), |mac| format!(" at {mac}"));
+    for (name, value) in [
+        ("connection", conn.local_cid.to_string()),
+        ("state", format!("{}{cause}", conn.state)),
+        (
+            "peer",
+            format!("{} cid {}{mac}", conn.remote_addr, conn.remote_cid),
+        ),
+        ("local", conn.local_addr.to_string()),
+        (
+            "path",
+            format!("{} dev {dev}, mtu {}", conn.encap, conn.mtu),
+        ),
+        ("flags", flags(conn)),
+        (
+            "header",
+            format!(
+                "tclass {} hop-limit {} flow-label {:#x}",
+                conn.tclass, conn.hop_limit, conn.flow_label
+            ),
+        ),
+        ("partition", conn.partition.to_string()),
+        (
+            "start",
+            format!("psn {} xid {}", conn.start_psn, conn.start_xid),
+        ),
+    ] {
+        out.line(format_args!("{name:11} {value}"))?;
+    }
+    out.line("parameters")?;
+    for (name, value) in &conn.params.0 {
+        out.line(format_args!("  {name:24} {value}"))?;
+    }
+    match &conn.stats {
+        Some(stats) => {
+            out.line("counters")?;
+            counters(stats, out)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Counters, each in the unit that its name says.
+fn counters(stats: &Counters, out: &mut Out) -> Result<(), Failure> {
+    for (name, value) in &stats.0 {
+        let value = if name.ends_with("-ns") {
+            out::time(*value)
+        } else if name.ends_with("-bytes") {
+            format!("{} ({})", out::count(*value), out::bytes(*value))
+        } else {
+            out::count(*value)
+        };
+        let name = name.strip_suffix("-ns").unwrap_or(name);
+        out.line(format_args!("  {name:24} {value}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Result<ConnSpec, Failure> {
+        let words: Vec<String> = words.split_whitespace().map(String::from).collect();
+        spec(&words)
+    }
+
+    #[test]
+    fn connection_with_every_setting() {
+        let spec = parsed(
+            "64 peer 10.23.0.1 peer-cid 47 encap udp dev lo local 10.23.0.2 ext on ordered off \
+             partition 7 tclass 0x2b hop-limit 15 flow-label 0xabc mtu 1484 window 256 start-psn \
+             0xffffffff start-xid 65535 pdl_max_rtx 8",
+        )
+        .unwrap();
+        assert_eq!((spec.local_cid, spec.remote_cid), (Some(64), 47));
+        assert_eq!(spec.encap, Encap::Udp4);
+        assert!(spec.ifindex.is_some());
+        assert_eq!(
+            (spec.ordered_tx, spec.ordered_rx),
+            (Some(false), Some(false))
+        );
+        assert_eq!(spec.ext, Some(true));
+        assert_eq!(spec.tclass, Some(0x2b));
+        assert_eq!(spec.flow_label, Some(0xabc));
+        assert_eq!(spec.start_psn, Some(u32::MAX));
+        assert_eq!(
+            spec.params,
+            [("pdl_window_size".into(), 256), ("pdl_max_rtx".into(), 8)]
+        );
+    }
+
+    #[test]
+    fn connection_with_only_what_is_needed() {
+        let spec = parsed("peer fd00::1 peer-cid 1").unwrap();
+        assert_eq!(spec.local_cid, None);
+        assert_eq!(spec.encap, Encap::Sunh);
+        assert_eq!(
+            parsed("peer fd00::1 peer-cid 1 encap udp").unwrap().encap,
+            Encap::Udp6
+        );
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (words, part) in [
+            ("64 peer 10.23.0.1", "peer-cid"),
+            ("64 peer-cid 3", "peer ADDRESS"),
+            ("65536 peer 10.23.0.1 peer-cid 1", "65536"),
+            ("peer ten peer-cid 1", "peer ten"),
+            ("peer 10.23.0.1 peer-cid 1 colour red", "colour"),
+            ("peer 10.23.0.1 peer-cid 1 ext maybe", "ext maybe"),
+            ("peer 10.23.0.1 peer-cid 1 encap tcp", "encap tcp"),
+            ("peer 10.23.0.1 peer-cid 1 hop-limit 256", "hop-limit 256"),
+            ("peer 10.23.0.1 peer-cid 1 window many", "many"),
+            (
+                "peer 10.23.0.1 peer-cid 1 dev no-such-device",
+                "no-such-device",
+            ),
+            ("peer 10.23.0.1 peer-cid", "peer-cid needs a value"),
+        ] {
+            let failure = parsed(words).err().unwrap_or_else(|| panic!("{words}"));
+            assert!(
+                format!("{failure:?}").contains(part),
+                "{words}: {failure:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_key_is_understood() {
+        for (key, _) in SETTINGS {
+            let words = format!("peer 10.23.0.1 peer-cid 1 {key} ?");
+            let failure = format!("{:?}", parsed(&words).unwrap_err());
+            assert!(!failure.contains("not a setting"), "{failure}");
+        }
+    }
+}

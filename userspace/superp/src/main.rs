@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp`: the command for people. Objects of the kernel's netlink family are shown and changed as
+//! `superp OBJECT VERB`; `superp ping` and `superp xfer` move data.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod conn;
+mod dev;
+mod events;
+mod failure;
+mod generate;
+mod object;
+mod out;
+mod param;
+mod ping;
+mod words;
+mod xfer;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use failure::Failure;
+use out::Out;
+use std::process::ExitCode;
+
+fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
+    match command {
+        Command::Node { verb } => object::node(verb, out),
+        Command::Dev { verb } => dev::run(verb, out),
+        Command::Conn { verb } => conn::run(verb, out),
+        Command::Param { verb } => param::run(verb, out),
+        Command::Mr { verb: _ } => object::regions(out),
+        Command::Qp { verb: _ } => object::qps(out),
+        Command::Stats { all } => object::stats(all, out),
+        Command::Events { count } => events::run(count, out),
+        Command::Ping(args) => ping::run(&args, out),
+        Command::Xfer { what } => xfer::run(what, out),
+        Command::Generate { what, folder } => generate::run(what, &folder),
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Out::new(cli.json);
+    let result = run(cli.command, &mut out).and_then(|()| out.flush());
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell(&mut out);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Objects that are only shown: the node, memory regions, queue pairs, counters.
+
+use crate::cli::{NodeSetting, NodeVerb};
+use crate::failure::Failure;
+use crate::out::{self, Out, Table};
+use serde_json::json;
+use std::net::IpAddr;
+use superp_netlink::{Client, Node, Qp, Region};
+use superp_sys::uapi;
+
+/// `superp node`.
+pub(crate) fn node(verb: Option<NodeVerb>, out: &mut Out) -> Result<(), Failure> {
+    let mut client = Client::open()?;
+    if let Some(NodeVerb::Set(NodeSetting::CmAddress { addr })) = verb {
+        client.set_cm_address(addr.0)?;
+        return out.done(&json!({ "cm-address": addr.0 }));
+    }
+    let node = client.node()?;
+    out.either(&node, |out| print_node(&node, out))
+}
+
+fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
+    let list = |addrs: &[IpAddr]| match addrs {
+        [] => "none".to_owned(),
+        addrs => addrs
+            .iter()
+            .map(IpAddr::to_string)
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    for (name, value) in [
+        ("addresses", list(&node.addresses)),
+        ("ports", node.ports.to_string()),
+        ("connections", node.conns.to_string()),
+        ("queue pairs", node.qps.to_string()),
+        ("regions", node.regions.to_string()),
+        ("family", node.family.to_string()),
+        ("ethertype", format!("{:#06x}", node.ethertype)),
+        ("next header", node.next_header.to_string()),
+        ("UDP port", node.udp_port.to_string()),
+        ("address bits", node.caddr_bits.to_string()),
+        ("manager", list(node.cm_address.as_slice())),
+        (
+            "version",
+            format!("{} (interface {})", node.module_version, node.uapi_version),
+        ),
+    ] {
+        out.line(format_args!("{name:13} {value}"))?;
+    }
+    Ok(())
+}
+
+/// The rights of a region: remote read, remote write, local write.
+fn access(bits: u32) -> String {
+    let letter = |bit, letter| if bits & bit != 0 { letter } else { '-' };
+    String::from_iter([
+        letter(uapi::SUPERP_ACCESS_REMOTE_READ, 'r'),
+        letter(uapi::SUPERP_ACCESS_REMOTE_WRITE, 'w'),
+        letter(uapi::SUPERP_ACCESS_LOCAL_WRITE, 'l'),
+    ])
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or("-".into(), |value| value.to_string())
+}
+
+/// `superp mr`.
+pub(crate) fn regions(out: &mut Out) -> Result<(), Failure> {
+    let regions = Client::open()?.regions()?;
+    out.either(&regions, |out| {
+        let mut table = Table::new(&[
+            "KEY",
+            "RMA-ADDRESS",
+            ">LENGTH",
+            "ACCESS",
+            ">PARTITION",
+            ">QPN",
+            ">PID",
+            ">READ",
+            ">WRITTEN",
+        ]);
+        for region in &regions {
+            let Region {
+                key,
+                rma_addr,
+                length,
+                partition,
+                qpn,
+                ..
+            } = region;
+            table.row([
+                format!("{key:#08x}"),
+                format!("{rma_addr:#018x}"),
+                out::bytes(*length),
+                access(region.access),
+                partition.to_string(),
+                or_dash((*qpn != 0).then_some(qpn)),
+                or_dash(region.pid),
+                out::bytes(region.remote_reads),
+                out::bytes(region.remote_writes),
+            ]);
+        }
+        table.print(out, "no memory regions")
+    })
+}
+
+/// `superp qp`.
+pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
+    let qps = Client::open()?.qps()?;
+    out.either(&qps, |out| {
+        let mut table = Table::new(&[
+            ">QPN",
+            ">CID",
+            "PEER",
+            ">PEER-QPN",
+            ">PID",
+            ">SENT",
+            ">RECEIVED",
+            ">QUEUED",
+            ">PENDING",
+        ]);
+        for qp in &qps {
+            let Qp { qpn, pending, .. } = qp;
+            table.row([
+                qpn.to_string(),
+                or_dash(qp.local_cid),
+                or_dash(qp.remote_addr),
+                or_dash(qp.remote_qpn.filter(|qpn| *qpn != 0)),
+                or_dash(qp.pid),
+                out::count(qp.tx_messages),
+                out::count(qp.rx_messages),
+                out::bytes(qp.rx_queued),
+                pending.to_string(),
+            ]);
+        }
+        table.print(out, "no queue pairs")
+    })
+}
+
+/// `superp stats`.
+pub(crate) fn stats(all: bool, out: &mut Out) -> Result<(), Failure> {
+    let counters = Client::open()?.stats()?;
+    out.either(&counters, |out| {
+        let mut table = Table::new(&["DROPPED", ">PACKETS"]);
+        let shown = counters.0.iter().filter(|(_, value)| all || *value != 0);
+        for (name, value) in shown {
+            table.row([name.clone(), out::count(*value)]);
+        }
+        table.print(out, "no packets dropped")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_letters() {
+        assert_eq!(access(0), "---");
+        assert_eq!(access(uapi::SUPERP_ACCESS_REMOTE_WRITE), "-w-");
+        assert_eq!(access(7), "rwl");
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp xfer`: real data through the sockets.
+
+mod message;
+mod pattern;
+mod rma;
+mod serve;
+
+use crate::cli::{Peer, Source, Xfer};
+use crate::failure::Failure;
+use crate::out::Out;
+use pattern::Pattern;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs::File;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use superp_sys::{Address, Memory, Socket};
+
+pub(crate) fn run(what: Xfer, out: &mut Out) -> Result<(), Failure> {
+    match what {
+        Xfer::Serve(args) => serve::run(&args, out),
+        Xfer::Write {
+            peer,
+            remote,
+            source,
+            cut,
+            verify,
+        } => rma::write(&peer, remote, &source, &cut, verify, out),
+        Xfer::Read {
+            peer,
+            remote,
+            length,
+            out: file,
+            cut,
+        } => rma::read(&peer, remote, length, file.as_deref(), &cut, out),
+        Xfer::Send {
+            peer,
+            qpn,
+            source,
+            count,
+        } => message::send(&peer, qpn, &source, count, out),
+    }
+}
+
+/// A wish to end, by SIGINT or SIGTERM.
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// How often a wait looks for the wish.
+    pub(crate) const PERIOD: Duration = Duration::from_millis(100);
+
+    /// From now on these signals do not kill the process.
+    pub(crate) fn on_signals() -> Result<Self, Failure> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, flag.clone())
+                .map_err(|error| Failure::io("signal handler", &error))?;
+        }
+        Ok(Self(flag))
+    }
+
+    pub(crate) fn wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps, but not beyond a wish to end.
+    pub(crate) fn sleep(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.wanted() {
+            match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => break,
+                left => std::thread::sleep(left.min(Self::PERIOD)),
+            }
+        }
+    }
+}
+
+/// A socket that is connected to a queue pair of a peer (0: to none of them).
+pub(crate) fn connect(addr: IpAddr, cid: Option<u16>, qpn: u32) -> Result<Socket, Failure> {
+    let socket = Socket::new().map_err(|error| Failure::io("socket", &error))?;
+    socket
+        .connect(&Address { addr, qpn, cid })
+        .map_err(|error| {
+            let failure = Failure::io(format_args!("connect to {addr}"), &error);
+            match error.raw_os_error() {
+                Some(libc::EHOSTUNREACH | libc::ENOTCONN) => failure.hint(
+                    "no established connection leads there: see superp conn, superp conn start",
+                ),
+                _ => failure,
+            }
+        })?;
+    Ok(socket)
+}
+
+impl Peer {
+    fn connect(&self, qpn: u32) -> Result<Socket, Failure> {
+        connect(self.addr, self.cid, qpn)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout)
+    }
+}
+
+impl Source {
+    /// All bytes, in memory.
+    fn load(&self) -> Result<Memory, Failure> {
+        let (what, memory) = match (&self.file, self.length) {
+            (Some(path), _) => {
+                let what = path.display().to_string();
+                (what, load_file(path))
+            }
+            (None, length) => {
+                let bytes = length.map_or(0, |length| length.0);
+                ("--length".into(), load_pattern(bytes, self.seed))
+            }
+        };
+        memory.map_err(|error| Failure::io(what, &error))
+    }
+}
+
+fn load_pattern(bytes: u64, seed: u64) -> std::io::Result<Memory> {
+    let memory = Memory::new(size(bytes)?)?;
+    memory.fill(&mut Pattern::new(seed))?;
+    Ok(memory)
+}
+
+/// A file in memory.
+fn load_file(path: &std::path::Path) -> std::io::Result<Memory> {
+    let mut file = File::open(path)?;
+    let len = file.metadata()?.len();
+    let memory = Memory::new(size(len)?)?;
+    if memory.fill(&mut file)? < memory.len() {
+        let text = "the file became shorter while it was read";
+        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text));
+    }
+    Ok(memory)
+}
+
+/// A length that fits the address space; 0 is told apart by name.
+fn size(bytes: u64) -> std::io::Result<usize> {
+    match usize::try_from(bytes) {
+        Ok(0) => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "nothing to transfer: 0 bytes",
+        )),
+        Ok(bytes) => Ok(bytes),
+        Err(_) => Err(std::io::ErrorKind::OutOfMemory.into()),
+    }
+}

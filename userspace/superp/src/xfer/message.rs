@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Messages, sent and counted.
+
+use super::pattern::sizes;
+use crate::cli::{Peer, Source};
+use crate::failure::Failure;
+use crate::out::{self, Out};
+use crc32fast::Hasher;
+use serde_json::{json, Value};
+use std::time::{Duration, Instant};
+use superp_netlink::Client;
+use superp_proto::Code;
+use superp_sys::Socket;
+
+/// What both ends can compare.
+#[derive(Default)]
+pub(super) struct Tally {
+    messages: u64,
+    bytes: u64,
+    /// CRC-32 of the sizes, 32 bits little endian each.
+    sizes: Hasher,
+    /// CRC-32 of all bytes.
+    data: Hasher,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, message: &[u8]) {
+        self.messages += 1;
+        self.bytes += message.len() as u64;
+        // Messages are under 16 MiB.
+        self.sizes.update(&(message.len() as u32).to_le_bytes());
+        self.data.update(message);
+    }
+
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// As an object.
+    pub(super) fn object(&self, time: Duration) -> Value {
+        json!({
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "sizes_crc": self.sizes.clone().finalize(),
+            "data_crc": self.data.clone().finalize(),
+            "seconds": time.as_secs_f64(),
+        })
+    }
+
+    /// As a line; `verb` is sent or received.
+    pub(super) fn text(&self, verb: &str, time: Duration) -> String {
+        let seconds = time.as_secs_f64();
+        format!(
+            "{verb} {} messages, {} in {seconds:.6} s, {}; CRC of sizes {:08x}, of data {:08x}",
+            out::count(self.messages),
+            out::bytes(self.bytes),
+            out::rate(self.bytes, seconds),
+            self.sizes.clone().finalize(),
+            self.data.clone().finalize(),
+        )
+    }
+}
+
+/// `superp xfer send`.
+pub(super) fn send(
+    peer: &Peer,
+    qpn: u32,
+    source: &Source,
+    count: u64,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let memory = source.load()?;
+    let socket = peer.connect(qpn)?;
+    let info = socket
+        .info()
+        .map_err(|error| Failure::io("information on the socket", &error))?;
+    let (least, most) = (info.min_message.into(), info.max_message.into());
+    let sizes = if count == 1 {
+        let len = memory.len() as u64;
+        (least..=most).contains(&len).then(|| vec![len])
+    } else {
+        sizes(memory.len() as u64, count, least, most, source.seed)
+    };
+    let sizes = sizes.ok_or_else(|| {
+        let bytes = out::bytes(memory.len() as u64);
+        Failure::new(format!(
+            "{bytes} cannot be cut into {count} messages of {least} to {most} bytes, which is what \
+             the connection takes"
+        ))
+    })?;
+    let mut tally = Tally::default();
+    let mut message = Vec::new();
+    let mut at = 0;
+    let start = Instant::now();
+    for size in sizes {
+        // They add up to the memory's length.
+        message.resize(size as usize, 0);
+        memory
+            .read(at, &mut message)
+            .map_err(|error| Failure::io("memory", &error))?;
+        at += message.len();
+        send_one(&socket, &message, peer.patience())?;
+        tally.add(&message);
+    }
+    drain(&socket, peer.patience())?;
+    let time = start.elapsed();
+    out.either(&tally.object(time), |out| {
+        out.line(tally.text("sent", time))
+    })
+}
+
+fn send_one(socket: &Socket, message: &[u8], patience: Duration) -> Result<(), Failure> {
+    let bytes = message.len();
+    let what = || format!("message of {bytes} bytes");
+    let ready = socket.wait_writable(Some(patience));
+    if !ready.map_err(|error| Failure::io(what(), &error))? {
+        // An earlier one may have failed, which also ends the wait.
+        failed_message(socket)?;
+        let seconds = patience.as_secs_f64();
+        return Err(Failure::new(format!(
+            "{}: no room for {seconds} s, the peer does not take messages",
+            what()
+        )));
+    }
+    match socket.send(message) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            failed_message(socket)?;
+            Err(Failure::io(what(), &error))
+        }
+    }
+}
+
+/// Fails if a message that was accepted has failed since.
+fn failed_message(socket: &Socket) -> Result<(), Failure> {
+    let done = socket.completion();
+    match done.map_err(|error| Failure::io("completions", &error))? {
+        Some(done) if done.errno != 0 => {
+            let (major, minor) = done.code;
+            let what = format!("message of {} bytes", done.length);
+            Err(Failure::refused(what, Code { major, minor }, done.errno))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits until the peer has taken everything: nothing of this queue pair is pending.
+fn drain(socket: &Socket, patience: Duration) -> Result<(), Failure> {
+    let own = socket
+        .local_address()
+        .map_err(|error| Failure::io("own address", &error))?;
+    let mut client = Client::open()?;
+    let mut moved = (u32::MAX, Instant::now());
+    let mut pause = Duration::from_micros(50);
+    loop {
+        failed_message(socket)?;
+        let qps = client.qps()?;
+        let pending = qps
+            .iter()
+            .find(|qp| qp.qpn == own.qpn)
+            .map_or(0, |qp| qp.pending);
+        if pending == 0 {
+            // A failure is told before the message stops being pending.
+            return failed_message(socket);
+        }
+        if pending != moved.0 {
+            moved = (pending, Instant::now());
+        } else if moved.1.elapsed() > patience {
+            let seconds = patience.as_secs_f64();
+            return Err(Failure::new(format!(
+                "{pending} messages are not acknowledged, nothing moved for {seconds} s"
+            )));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tally_tells_sizes_from_data() {
+        let object = |messages: &[&[u8]]| {
+            let mut tally = Tally::default();
+            messages.iter().for_each(|message| tally.add(message));
+            tally.object(Duration::from_secs(2))
+        };
+        let one = object(&[b"ab", b"", b"c"]);
+        assert_eq!((&one["messages"], &one["bytes"]), (&json!(3), &json!(3)));
+        assert_eq!(one["seconds"], 2.0);
+        // CRC-32 of "abc", as everyone computes it.
+        assert_eq!(one["data_crc"], 0x3524_41c2);
+        let other = object(&[b"a", b"bc"]);
+        assert_eq!(one["data_crc"], other["data_crc"]);
+        assert_ne!(one["sizes_crc"], other["sizes_crc"]);
+    }
+}
