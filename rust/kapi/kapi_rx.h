@@ -17,6 +17,6 @@ void superp_udp_port_close(struct superp_udp_port *udp);
 /* In Rust. */
 void superp_rust_rx_sunh(void *node, u32 ifindex, struct sk_buff *skb);
 void superp_rust_rx_udp(void *node, const u8 src[16], const u8 dst[16], u32 ifindex,
-		      struct sk_buff *skb);
+			struct sk_buff *skb);
 
 #endif /* _SUPERP_KAPI_RX_H */

@@ -300,8 +300,8 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 		err = PTR_ERR(neigh);
 		goto drop;
 	}
-	/* Not neigh_output(): the header that it caches has the EtherType of IP. */
-	err = READ_ONCE(neigh->output)(neigh, skb);
+	/* Without the neighbour's cached header, which has the EtherType of IP. */
+	err = neigh_output(neigh, skb, true);
 	rcu_read_unlock();
 	return err > 0 ? net_xmit_errno(err) : err;
 

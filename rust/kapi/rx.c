@@ -99,7 +99,7 @@ static int superp_rx_udp(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* An ICMP error for one of our packets: our port is its destination. IP learns path MTUs from it. */
+/* An ICMP error for a packet to our port: it is ours, so that IP learns the path MTU from it. */
 static int superp_rx_udp_err(struct sock *sk, struct sk_buff *skb)
 {
 	return 0;
