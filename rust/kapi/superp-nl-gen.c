@@ -9,7 +9,7 @@
 
 #include "superp-nl-gen.h"
 
-#include <uapi/linux/superp_netlink.h>
+#include <linux/superp_netlink.h>
 
 /* Integer value ranges */
 static const struct netlink_range_validation superp_a_port_ifindex_range = {

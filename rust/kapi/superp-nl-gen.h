@@ -10,7 +10,7 @@
 #include <net/netlink.h>
 #include <net/genetlink.h>
 
-#include <uapi/linux/superp_netlink.h>
+#include <linux/superp_netlink.h>
 
 /* Common nested types */
 extern const struct nla_policy superp_conn_param_nl_policy[SUPERP_A_CONN_PARAM_VALUE + 1];
