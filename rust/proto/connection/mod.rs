@@ -208,10 +208,10 @@ impl<A: Slabs> Connection<A> {
     /// Nothing is under way: no transaction of this end, no answer to the peer, no packet that asks
     /// for an acknowledgement, and none to acknowledge.
     pub fn idle(&self) -> bool {
-        self.initiator.idle()
-            && !self.target.has_packet()
-            && self.send.data_outstanding() == 0
-            && self.ack.due().is_none()
+        let sending = self.target.has_packet()
+            || self.send.data_outstanding() > 0
+            || self.ack.due().is_some();
+        self.initiator.idle() && !(self.running() && sending)
     }
 
     /// Transactions of this end that are under way.

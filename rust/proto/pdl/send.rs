@@ -621,3 +621,6 @@ struct Seen {
     /// Transmission number and round trip of the newest packet sent once.
     sample: Option<(u32, u64)>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ mod node;
 mod pair;
 mod random;
 mod rng;
+mod rules;
 mod work;
 
 pub(crate) const US: u64 = 1_000;

@@ -267,32 +267,33 @@ impl Pair {
             .unwrap()
     }
 
+    /// Sends a packet.
+    pub(crate) fn transmit(&mut self, who: usize, transmit: Transmit) {
+        let end = &mut self.ends[who];
+        let ahead = transmit.psn.wrapping_sub(end.last_psn) as i32;
+        assert!(ahead <= 1, "PSN skipped");
+        if ahead == 1 {
+            end.last_psn = transmit.psn;
+            assert!(!transmit.retransmit);
+        }
+        assert!(end.conn.inflight_packets() <= end.conn.config().pdl_window_size);
+        let bytes = end.packet(&transmit);
+        if self.trace {
+            self.log.push((self.now, who, transmit));
+        }
+        let lost = match &mut self.filter {
+            Some(filter) => filter(self.now, who, &transmit),
+            None => false,
+        };
+        if !lost {
+            self.link.send(self.now, 1 - who, bytes);
+        }
+    }
+
     /// Sends what there is to send and fetches the events.
     pub(crate) fn drive(&mut self, who: usize) {
-        loop {
-            let end = &mut self.ends[who];
-            let Some(transmit) = end.conn.poll_transmit(self.now) else {
-                break;
-            };
-            let ahead = transmit.psn.wrapping_sub(end.last_psn) as i32;
-            assert!(ahead <= 1, "PSN skipped");
-            if ahead == 1 {
-                end.last_psn = transmit.psn;
-                assert!(!transmit.retransmit);
-            }
-            let config = end.conn.config();
-            assert!(end.conn.inflight_packets() <= config.pdl_window_size);
-            let bytes = end.packet(&transmit);
-            if self.trace {
-                self.log.push((self.now, who, transmit));
-            }
-            let lost = match &mut self.filter {
-                Some(filter) => filter(self.now, who, &transmit),
-                None => false,
-            };
-            if !lost {
-                self.link.send(self.now, 1 - who, bytes);
-            }
+        while let Some(transmit) = self.ends[who].conn.poll_transmit(self.now) {
+            self.transmit(who, transmit);
         }
         let end = &mut self.ends[who];
         end.events();

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+use super::super::super::slab::test::Heap;
+use super::*;
+use alloc::vec::Vec;
+
+const MS: u64 = 1_000_000;
+
+fn config(window: u32, start_psn: u32) -> Config {
+    Config {
+        pdl_window_size: window,
+        start_psn,
+        ..Config::default()
+    }
+}
+
+fn window(size: u32, start: u32) -> SendWindow<Heap> {
+    SendWindow::new(&config(size, start), 0).unwrap()
+}
+
+fn request(xid: u16) -> Content {
+    Content::Request { xid, seqno: 0 }
+}
+
+/// Sends `count` packets with content at `now`.
+fn send(window: &mut SendWindow<Heap>, now: u64, count: u32) {
+    for xid in 0..count {
+        window.assign(now, request(xid as u16), u32::MAX);
+    }
+}
+
+fn ack(ack_psn: u32, sack: &[u32]) -> PdlHeader {
+    PdlHeader {
+        ack_psn,
+        sack: sack.iter().fold(0, |bits, bit| bits | 1 << bit),
+        window: 65_536,
+        ..PdlHeader::default()
+    }
+}
+
+/// Takes an acknowledgement; the number of PSNs acknowledged for good.
+fn take(window: &mut SendWindow<Heap>, now: u64, pdl: &PdlHeader) -> usize {
+    let mut count = 0;
+    let check = window.check_ack(pdl).unwrap();
+    window.acknowledge(now, check, pdl, |_| count += 1);
+    count
+}
+
+/// What is selectively acknowledged, relative to the base.
+fn acked(window: &SendWindow<Heap>) -> Vec<u32> {
+    let base = window.unacked_spsn();
+    (0..window.outstanding())
+        .filter(|&ahead| window.acked.get(base.wrapping_add(ahead)))
+        .collect()
+}
+
+/// Retransmits everything that may be at `now`; the PSNs.
+fn retransmit(window: &mut SendWindow<Heap>, now: u64) -> Vec<u32> {
+    let mut psns = Vec::new();
+    while let Some((psn, content, _)) = window.next_lost(now) {
+        window.resend(now, psn, content, u32::MAX).unwrap();
+        psns.push(psn);
+    }
+    psns
+}
+
+#[test]
+fn selective_acknowledgements_follow_the_vector_of_the_spec() {
+    let mut window = window(64, 22);
+    send(&mut window, 0, 60);
+    let first = [2, 3, 4, 11, 12, 15, 20, 21];
+    take(&mut window, MS, &ack(21, &first));
+    assert_eq!(acked(&window), first);
+    take(
+        &mut window,
+        MS,
+        &ack(31, &[1, 2, 4, 5, 6, 7, 8, 10, 14, 17]),
+    );
+    assert_eq!(window.unacked_spsn(), 32);
+    assert_eq!(acked(&window), [1, 2, 4, 5, 6, 7, 8, 10, 11, 14, 17]);
+    take(&mut window, MS, &ack(45, &[0, 3, 27, 28]));
+    assert_eq!(window.unacked_spsn(), 32);
+    assert_eq!(
+        acked(&window),
+        [1, 2, 4, 5, 6, 7, 8, 10, 11, 13, 14, 16, 17, 40, 41]
+    );
+}
+
+#[test]
+fn ack_psn_is_valid_from_one_below_the_window_to_the_last_sent() {
+    for start in [0, 22, u32::MAX - 3, 1 << 31] {
+        let mut window = window(16, start);
+        let psn = |offset: i32| start.wrapping_add(offset as u32);
+        assert_eq!(window.check_ack(&ack(psn(-1), &[])), Ok(AckCheck::Ack));
+        assert_eq!(window.check_ack(&ack(psn(0), &[])), Err(()));
+        send(&mut window, 0, 8);
+        take(&mut window, MS, &ack(psn(1), &[]));
+        assert_eq!(window.check_ack(&ack(psn(0), &[])), Ok(AckCheck::Stale));
+        assert_eq!(window.check_ack(&ack(psn(1), &[])), Ok(AckCheck::Ack));
+        assert_eq!(window.check_ack(&ack(psn(7), &[])), Ok(AckCheck::Ack));
+        assert_eq!(window.check_ack(&ack(psn(8), &[])), Err(()));
+        // A NACK outside the window is without information.
+        assert_eq!(window.check_ack(&ack(psn(1), &[0])), Ok(AckCheck::Stale));
+        assert_eq!(window.check_ack(&ack(psn(2), &[0])), Ok(AckCheck::Nack));
+        assert_eq!(window.check_ack(&ack(psn(7), &[0])), Ok(AckCheck::Nack));
+        assert_eq!(window.check_ack(&ack(psn(8), &[0])), Ok(AckCheck::Stale));
+    }
+}
+
+#[test]
+fn stale_ack_changes_nothing_and_one_below_the_window_counts() {
+    let mut window = window(16, 0);
+    send(&mut window, 0, 8);
+    take(&mut window, MS, &ack(3, &[]));
+    let stale = PdlHeader {
+        window: 1,
+        ..ack(1, &[1, 2])
+    };
+    take(&mut window, MS, &stale);
+    assert_eq!((acked(&window), window.window), (Vec::new(), 16));
+    let lost_first = PdlHeader {
+        window: 5,
+        ..ack(3, &[1])
+    };
+    take(&mut window, MS, &lost_first);
+    assert_eq!((acked(&window), window.window), (Vec::from([1]), 5));
+}
+
+#[test]
+fn bits_for_packets_never_sent_are_ignored() {
+    let mut window = window(16, 0);
+    send(&mut window, 0, 4);
+    take(&mut window, MS, &ack(u32::MAX, &[2, 3, 4, 5, 31]));
+    assert_eq!(acked(&window), [2, 3]);
+    send(&mut window, MS, 4);
+    assert_eq!(acked(&window), [2, 3]);
+    take(&mut window, MS, &ack(7, &[0, 1, 31]));
+    assert_eq!(acked(&window), [2, 3, 7]);
+}
+
+#[test]
+fn contents_are_acknowledged_once_and_only_cumulatively() {
+    let mut window = window(16, u32::MAX - 1);
+    send(&mut window, 0, 6);
+    assert_eq!(take(&mut window, MS, &ack(u32::MAX - 2, &[1, 3])), 0);
+    assert_eq!(take(&mut window, MS, &ack(0, &[])), 3);
+    assert_eq!(take(&mut window, MS, &ack(3, &[])), 3);
+    assert_eq!((window.outstanding(), window.data_outstanding()), (0, 0));
+}
+
+#[test]
+fn received_window_limits_new_packets_only() {
+    let mut window = window(32, 0);
+    send(&mut window, 0, 10);
+    let small = PdlHeader {
+        window: 4,
+        ..ack(1, &[])
+    };
+    take(&mut window, MS, &small);
+    assert_eq!(window.outstanding(), 8);
+    assert!(!window.has_room(5));
+    take(
+        &mut window,
+        MS,
+        &PdlHeader {
+            ack_psn: 7,
+            ..small
+        },
+    );
+    assert_eq!(window.outstanding(), 2);
+    assert!(window.has_room(5));
+    // More than the own window is not taken.
+    take(&mut window, MS, &ack(9, &[]));
+    assert_eq!(window.window, 32);
+}
+
+#[test]
+fn last_slot_is_for_news_only() {
+    let mut window = window(16, 0);
+    for _ in 0..15 {
+        assert!(window.has_room(7));
+        window.assign(0, request(0), 7);
+    }
+    assert!(!window.has_room(7));
+    assert!(!window.has_room(6));
+    assert!(window.has_room(8));
+    window.assign(0, Content::None, 8);
+    assert!(!window.has_room(9));
+}
+
+#[test]
+fn last_slot_rule_does_not_apply_to_an_empty_window_of_one() {
+    let mut window = window(16, 0);
+    let one = PdlHeader {
+        window: 1,
+        ..ack(u32::MAX, &[])
+    };
+    take(&mut window, 0, &one);
+    assert!(window.has_room(u32::MAX));
+    window.assign(0, request(0), u32::MAX);
+    assert!(!window.has_room(5));
+}
+
+#[test]
+fn hole_is_resent_when_three_later_packets_arrived() {
+    let mut window = window(32, 0);
+    send(&mut window, 0, 10);
+    take(&mut window, MS, &ack(0, &[1]));
+    take(&mut window, MS, &ack(0, &[1, 2]));
+    assert_eq!(retransmit(&mut window, MS), []);
+    take(&mut window, MS, &ack(0, &[1, 2, 3]));
+    assert_eq!(retransmit(&mut window, MS), [1]);
+    // Once: by the same evidence not again.
+    take(&mut window, MS, &ack(0, &[1, 2, 3, 4, 5]));
+    assert_eq!(retransmit(&mut window, MS), []);
+}
+
+#[test]
+fn hole_is_resent_by_age_when_fewer_arrived() {
+    let mut window = window(32, 0);
+    send(&mut window, 0, 3);
+    take(&mut window, MS, &ack(0, &[1]));
+    assert_eq!(retransmit(&mut window, MS), []);
+    let guard = window.rtt.guard();
+    assert_eq!(window.deadline(true), Some(guard));
+    assert!(!window.expire(guard, true, false));
+    assert_eq!(retransmit(&mut window, guard), [1]);
+}
+
+#[test]
+fn resent_hole_is_resent_again_by_age_only() {
+    let mut window = window(32, 0);
+    send(&mut window, 0, 8);
+    take(&mut window, MS, &ack(0, &[1, 2, 3]));
+    assert_eq!(retransmit(&mut window, MS), [1]);
+    send(&mut window, MS, 5);
+    take(
+        &mut window,
+        2 * MS,
+        &ack(0, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+    );
+    assert_eq!(retransmit(&mut window, 2 * MS), []);
+    let guard = MS + window.rtt.guard();
+    window.expire(guard, true, false);
+    assert_eq!(retransmit(&mut window, guard), [1]);
+}
+
+#[test]
+fn at_most_the_configured_number_is_resent_on_one_event() {
+    for (max, expected) in [(0, 0), (3, 3), (64, 21)] {
+        let mut config = config(64, 0);
+        config.pdl_rtx_max_pkts = max;
+        let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+        send(&mut window, 0, 24);
+        take(&mut window, MS, &ack(u32::MAX, &[21, 22, 23]));
+        let resent = retransmit(&mut window, MS);
+        assert_eq!(resent, (0..expected).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn reordering_that_was_seen_is_tolerated() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 20);
+    // 0 was overtaken by five others, then came by itself.
+    take(&mut window, MS, &ack(u32::MAX, &[4, 5]));
+    take(&mut window, MS, &ack(u32::MAX, &[3, 4, 5]));
+    take(&mut window, MS, &ack(u32::MAX, &[2, 3, 4, 5]));
+    assert_eq!(window.reorder, 4);
+    take(&mut window, MS, &ack(5, &[4]));
+    assert!(window.reorder >= 5);
+    assert_eq!(retransmit(&mut window, MS), []);
+}
+
+#[test]
+fn nothing_is_inferred_about_what_the_bitmap_cannot_name() {
+    let mut window = window(128, 0);
+    send(&mut window, 0, 100);
+    // 0 and 1 are lost, the rest arrives; only 31 of it can be told.
+    let all: Vec<u32> = (2..32).collect();
+    take(&mut window, MS, &ack(u32::MAX, &all));
+    assert_eq!(retransmit(&mut window, MS), [0, 1]);
+    take(
+        &mut window,
+        2 * MS,
+        &ack(
+            0,
+            &all.iter()
+                .map(|bit| bit - 1)
+                .chain([31])
+                .collect::<Vec<_>>(),
+        ),
+    );
+    assert_eq!(retransmit(&mut window, 2 * MS), []);
+    take(&mut window, 3 * MS, &ack(99, &[]));
+    assert_eq!(window.outstanding(), 0);
+}
+
+#[test]
+fn timeout_resends_the_base_and_what_was_sent_with_it() {
+    let mut config = config(64, 0);
+    config.pdl_rtx_time_win = 5;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    for now in [10, 12, 15, 16] {
+        send(&mut window, now, 1);
+    }
+    let at = window.deadline(false).unwrap();
+    assert_eq!(at, 10 + window.rtt.rto());
+    assert!(!window.expire(at - 1, false, false));
+    assert!(window.expire(at, false, false));
+    assert_eq!(retransmit(&mut window, at), [0, 1, 2]);
+    assert_eq!(window.deadline(false), Some(at + window.rtt.rto()));
+}
+
+#[test]
+fn timer_runs_for_content_only() {
+    let mut window = window(64, 0);
+    window.assign(0, Content::None, 0);
+    window.assign(0, Content::None, 1);
+    assert_eq!(window.deadline(false), None);
+    assert!(window.deadline(true).is_some());
+    send(&mut window, 5 * MS, 1);
+    assert_eq!(window.deadline(false), Some(5 * MS + window.rtt.rto()));
+    take(&mut window, 6 * MS, &ack(2, &[]));
+    assert_eq!(window.deadline(false), None);
+}
+
+#[test]
+fn progress_restarts_the_timer() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 10);
+    take(&mut window, 30 * MS, &ack(4, &[]));
+    let at = window.deadline(false).unwrap();
+    assert_eq!(at, 30 * MS + window.rtt.rto());
+    // An ACK without news does not.
+    take(&mut window, 35 * MS, &ack(4, &[]));
+    assert_eq!(window.deadline(false), Some(at));
+}
+
+#[test]
+fn late_timer_waits_once_more() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 1);
+    let now = window.deadline(false).unwrap() + 500 * MS;
+    assert!(!window.expire(now, false, false));
+    let again = window.deadline(false).unwrap();
+    assert!(again > now && again < now + 20 * MS);
+    assert!(window.expire(again + 500 * MS, false, false));
+}
+
+#[test]
+fn round_trip_is_measured_on_packets_sent_once_that_ask_for_an_answer() {
+    let mut window = window(64, 0);
+    window.assign(0, Content::None, 0);
+    take(&mut window, 900 * MS, &ack(0, &[]));
+    assert_eq!(window.rtt.srtt(), 0);
+    send(&mut window, 900 * MS, 1);
+    let at = window.deadline(false).unwrap();
+    assert!(window.expire(at, false, false));
+    assert_eq!(retransmit(&mut window, at), [1]);
+    take(&mut window, at + MS, &ack(1, &[]));
+    assert_eq!(window.rtt.srtt(), 0);
+    send(&mut window, 2000 * MS, 2);
+    take(&mut window, 2003 * MS, &ack(3, &[]));
+    assert_eq!(window.rtt.srtt(), 3 * MS);
+}
+
+#[test]
+fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
+    let mut config = config(64, 0);
+    config.pdl_max_rtx = 2;
+    config.pdl_dead_time = 100 * MS;
+    let mut quick = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut quick, 0, 1);
+    for now in 1..50 {
+        assert_eq!(quick.resend(now, 0, request(0), 0), Ok(()));
+    }
+    let mut slow = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut slow, 0, 1);
+    for now in [1000, 2000, 3000] {
+        assert_eq!(slow.resend(now * MS, 0, request(0), 0), Ok(()));
+    }
+    assert_eq!(slow.resend(4000 * MS, 0, request(0), 0), Err(PeerDead));
+    assert_eq!(quick.resend(200 * MS, 0, request(0), 0), Err(PeerDead));
+}
+
+#[test]
+fn age_of_a_pure_ack_counts_from_when_it_is_missed() {
+    let mut config = config(64, 0);
+    config.pdl_max_rtx = 1;
+    config.pdl_dead_time = 100 * MS;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    window.assign(0, Content::None, 0);
+    for now in 1000..1100 {
+        assert_eq!(window.resend(now * MS, 0, Content::None, 0), Ok(()));
+    }
+    let dead = window.resend(1101 * MS, 0, Content::None, 0);
+    assert_eq!(dead, Err(PeerDead));
+}
+
+#[test]
+fn packet_that_is_not_needed_any_more_stops_the_timer() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 1);
+    let at = window.deadline(false).unwrap();
+    assert!(window.expire(at, false, false));
+    let (psn, content, cause) = window.next_lost(at).unwrap();
+    assert_eq!((psn, content, cause), (0, request(0), Cause::Timeout));
+    window.resend(at, psn, Content::None, 0).unwrap();
+    assert_eq!(window.deadline(false), None);
+}
+
+#[test]
+fn full_window_is_resent_only_when_its_answer_is_overdue() {
+    let mut window = window(16, 0);
+    send(&mut window, 0, 15);
+    window.assign(0, Content::None, 1);
+    let at = window.full_window_deadline();
+    assert_eq!(window.full_window_resend(at - 1), None);
+    let expected = (0, request(0), Cause::FullWindow);
+    assert_eq!(window.full_window_resend(at), Some(expected));
+}

@@ -1,0 +1,1000 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! One rule of the protocol each, seen from outside.
+
+use crate::link::LinkConfig;
+use crate::node::{Message, BAD_KEY, BAD_QP, BASE, DRY_QP, MEMORY};
+use crate::pair::{Pair, A, B};
+use crate::{MS, SECOND, US};
+use superp_proto::wire::{Opcode, PdlHeader, TalHeader};
+use superp_proto::{
+    Barrier, BrokenCause, Code, Config, DropReason, Payload, Received, ReqOp, Request, State,
+    SubmitError,
+};
+
+fn ext() -> Config {
+    Config {
+        ext: true,
+        ..Config::default()
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 256) as u8).collect()
+}
+
+fn write(pair: &mut Pair, from: usize, len: usize) -> u64 {
+    pair.submit(from, ReqOp::Write { address: BASE }, bytes(len))
+}
+
+fn message(op: ReqOp, len: usize) -> Message {
+    let (qp, part, imm) = match op {
+        ReqOp::SendQp { qp } => (qp, None, None),
+        ReqOp::SendQpExt {
+            qp,
+            offset,
+            message_len,
+            imm,
+            ..
+        } => (qp, Some((offset, message_len)), imm),
+        _ => unreachable!("not a message"),
+    };
+    Message {
+        qp,
+        data: bytes(len),
+        part,
+        imm,
+    }
+}
+
+fn send_ext(len: u32) -> ReqOp {
+    ReqOp::SendQpExt {
+        qp: 5,
+        offset: 0,
+        message_len: len,
+        imm: Some(0xfeed),
+        solicited: true,
+        start: false,
+    }
+}
+
+/// Packets sent by `who`, as (PSN, retransmission).
+fn sent(pair: &Pair, who: usize) -> Vec<(u32, bool)> {
+    let log = pair.log.iter().filter(|entry| entry.1 == who);
+    log.map(|entry| (entry.2.psn, entry.2.retransmit)).collect()
+}
+
+/// Loses each transmission of `who` for which `lose(number)` holds.
+fn lose(pair: &mut Pair, who: usize, mut lose: impl FnMut(u32) -> bool + 'static) {
+    let mut number = 0;
+    pair.filter = Some(Box::new(move |_, from, _| {
+        number += u32::from(from == who);
+        from == who && lose(number - 1)
+    }));
+}
+
+/// A packet as a peer could make it, given to `to`.
+fn inject(pair: &mut Pair, to: usize, pdl: PdlHeader, tal: TalHeader, rest: &[u8]) -> Received {
+    let mut bytes = pdl.bytes().to_vec();
+    bytes.extend(tal.bytes());
+    bytes.extend(rest);
+    let now = pair.now;
+    let received = pair.ends[to].take(now, &bytes).expect("well-formed");
+    pair.drive(to);
+    received
+}
+
+fn pdl(psn: u32, ack_psn: u32) -> PdlHeader {
+    PdlHeader {
+        dcid: 0,
+        window: 32,
+        psn,
+        ack_psn,
+        sack: 0,
+    }
+}
+
+fn tal(opcode: Opcode, eom: bool, num_ops: u8, seqno: u16, xid: u16) -> TalHeader {
+    TalHeader {
+        eom,
+        num_ops,
+        opcode: opcode as u8,
+        seqno,
+        xid,
+        ack_xid: u16::MAX,
+    }
+}
+
+/// Header and block of a write of 16 bytes.
+fn write_op(address: u64) -> Vec<u8> {
+    let mut op = address.to_le_bytes().to_vec();
+    op.extend([0x5a; 16]);
+    op
+}
+
+#[test]
+fn first_packet_lost_alone_is_repaired() {
+    let mut pair = Pair::clean(&Config::default());
+    lose(&mut pair, A, |number| number == 0);
+    write(&mut pair, A, 5 * 1452);
+    pair.settle();
+    let stats = pair.ends[A].conn.stats();
+    // By the acknowledgements of the later packets, not by the timer.
+    assert_eq!((stats.retransmits_fast, stats.timeouts), (1, 0));
+}
+
+#[test]
+fn last_ack_lost_is_answered_again() {
+    for ordered in [false, true] {
+        let config = Config {
+            ordered_tx: ordered,
+            ordered_rx: ordered,
+            ..Config::default()
+        };
+        let mut pair = Pair::clean(&config);
+        lose(&mut pair, B, |number| number == 0);
+        let token = write(&mut pair, A, 100);
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+        let (a, b) = (pair.ends[A].conn.stats(), pair.ends[B].conn.stats());
+        assert_eq!((a.retransmits_timeout, b.duplicates, b.tx_acks), (1, 1, 2));
+        assert_eq!(pair.ends[B].memory.placed[0], 1);
+    }
+}
+
+#[test]
+fn duplicate_in_the_window_is_answered_and_not_delivered() {
+    let mut pair = Pair::clean(&Config {
+        ordered_rx: false,
+        ..Config::default()
+    });
+    let header = tal(Opcode::Write, true, 1, 0, 1);
+    let none = u32::MAX;
+    let first = inject(&mut pair, B, pdl(1, none), header, &write_op(BASE));
+    let second = inject(&mut pair, B, pdl(1, none), header, &write_op(BASE));
+    assert_eq!((first, second), (Received::Delivered, Received::Duplicate));
+    assert_eq!(pair.ends[B].memory.placed[0], 1);
+    assert_eq!(pair.ends[B].conn.stats().tx_acks, 2);
+}
+
+#[test]
+fn pure_acks_and_their_duplicates_are_not_answered() {
+    let mut pair = Pair::clean(&Config::default());
+    let pure = TalHeader {
+        ack_xid: u16::MAX,
+        ..TalHeader::default()
+    };
+    for psn in [0, 1, 1, 0, 3, 3, 2] {
+        let received = inject(&mut pair, B, pdl(psn, u32::MAX), pure, &[]);
+        assert!(matches!(received, Received::AckOnly | Received::Duplicate));
+    }
+    let stats = pair.ends[B].conn.stats();
+    // One for the hole at 2 that was filled.
+    assert_eq!((stats.tx_packets, stats.rx_acks), (1, 4));
+    assert_eq!(pair.ends[B].conn.deadline(), None);
+}
+
+#[test]
+fn half_a_window_of_pure_acks_is_answered() {
+    let mut pair = Pair::clean(&Config::default());
+    let pure = TalHeader {
+        ack_xid: u16::MAX,
+        ..TalHeader::default()
+    };
+    for psn in 0..32 {
+        inject(&mut pair, B, pdl(psn, u32::MAX), pure, &[]);
+    }
+    assert_eq!(pair.ends[B].conn.stats().tx_packets, 2);
+}
+
+#[test]
+fn every_transmission_carries_fresh_acknowledgements() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    lose(&mut pair, A, |number| number == 0);
+    write(&mut pair, A, 100);
+    pair.drive(A);
+    // Meanwhile B sends something.
+    write(&mut pair, B, 100);
+    pair.settle();
+    let log: Vec<_> = pair.log.iter().filter(|entry| entry.1 == A).collect();
+    let (first, again) = (
+        log[0].2,
+        log.iter().find(|entry| entry.2.retransmit).unwrap().2,
+    );
+    assert_eq!((first.psn, again.psn), (0, 0));
+    assert_eq!((first.pdl.ack_psn, first.tal.ack_xid), (u32::MAX, u16::MAX));
+    assert_eq!((again.pdl.ack_psn, again.tal.ack_xid), (0, 0));
+    assert_eq!(first.payload, again.payload);
+}
+
+#[test]
+fn timeout_backs_off_and_a_dead_peer_breaks_the_connection() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    lose(&mut pair, A, |_| true);
+    let token = write(&mut pair, A, 100);
+    let other = pair.read(A, BASE, 100);
+    pair.settle();
+    let times: Vec<u64> = pair
+        .log
+        .iter()
+        .filter(|e| e.2.psn == 0)
+        .map(|e| e.0)
+        .collect();
+    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps[..4], [50 * MS, 100 * MS, 200 * MS, 200 * MS]);
+    assert!(gaps[3..].iter().all(|&gap| gap == 200 * MS));
+    let lived = times.last().unwrap() - times[0];
+    assert!((2 * SECOND - 200 * MS..=2 * SECOND + 200 * MS).contains(&lived));
+    let end = &pair.ends[A];
+    assert_eq!(end.broken, Some(BrokenCause::PeerDead { psn: 0 }));
+    assert_eq!(end.conn.state(), State::Broken);
+    for token in [token, other] {
+        assert_eq!(end.completed[&token], Err(Code::ABORTED_BROKEN));
+    }
+    let submit = Request {
+        op: ReqOp::Noop,
+        count: 1,
+        len: 0,
+        token: 0,
+    };
+    let refused = pair.try_submit(A, submit, Vec::new(), Vec::new());
+    assert_eq!(refused, Err(SubmitError::Stopped));
+    let received = inject(
+        &mut pair,
+        A,
+        pdl(0, 0),
+        tal(Opcode::Noop, true, 0, 0, 0),
+        &[],
+    );
+    assert_eq!(received, Received::Dropped(DropReason::NotRunning));
+}
+
+#[test]
+fn path_that_passes_only_small_packets_breaks_the_connection() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.filter = Some(Box::new(|_, _, transmit| transmit.data_len() > 500));
+    write(&mut pair, A, 1000);
+    for _ in 0..2000 {
+        let until = pair.now + 5 * MS;
+        while pair.step(until) {}
+        if pair.ends[A].conn.inflight_transactions() < 20 && pair.ends[A].broken.is_none() {
+            write(&mut pair, A, 100);
+            pair.drive(A);
+        }
+    }
+    assert_eq!(pair.ends[A].broken, Some(BrokenCause::PeerDead { psn: 0 }));
+}
+
+#[test]
+fn lost_acknowledgement_of_an_answered_transaction_is_asked_for() {
+    // The write behind the read completes only when ACK XID passes the read, which the target tells
+    // in a pure ACK that nobody acknowledges.
+    let mut pair = Pair::clean(&Config::default());
+    pair.filter = Some(Box::new(|now, from, transmit| {
+        from == B && transmit.tal.is_pure_ack() && now < 40 * MS
+    }));
+    let tokens = [pair.read(A, BASE, 100), write(&mut pair, A, 100)];
+    pair.settle();
+    for token in tokens {
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    }
+    let stats = pair.ends[A].conn.stats();
+    assert!(stats.probes > 0 && stats.probes < 10, "{stats:?}");
+}
+
+#[test]
+fn peer_that_never_completes_a_transaction_is_given_up() {
+    let mut config = Config::default();
+    config.tal_transaction_timeout = 500 * MS / 10;
+    let mut pair = Pair::clean(&config);
+    // B answers at the Packet Delivery Layer only: its replies are lost, its ACKs are not.
+    pair.filter = Some(Box::new(|_, from, transmit| {
+        from == B && matches!(transmit.payload, Payload::Reply(_))
+    }));
+    let token = pair.read(A, BASE, 100);
+    pair.drive(A);
+    while pair.ends[A].broken.is_none() {
+        assert!(pair.step(SECOND));
+    }
+    let timeout = BrokenCause::TransactionTimeout { xid: 0 };
+    assert_eq!(pair.ends[A].broken, Some(timeout));
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::ABORTED_TIMEOUT));
+    assert!((500 * MS..510 * MS).contains(&pair.now));
+}
+
+#[test]
+fn out_of_window_values_are_dropped_and_reported() {
+    let mut pair = Pair::clean(&Config::default());
+    write(&mut pair, B, 100);
+    pair.drive(B);
+    let header = tal(Opcode::Noop, true, 0, 0, 0);
+    let late = tal(Opcode::Noop, true, 0, 0, 32);
+    let ack_xid = TalHeader {
+        ack_xid: 1,
+        ..header
+    };
+    for (pdl, tal, reason, value) in [
+        (pdl(32, u32::MAX), header, DropReason::OutOfWindow, 32),
+        (pdl(0, 1), header, DropReason::AckOutOfWindow, 1),
+        (pdl(0, 0), ack_xid, DropReason::AckXidOutOfWindow, 1),
+        (pdl(0, u32::MAX), late, DropReason::XidOutOfWindow, 32),
+    ] {
+        let received = inject(&mut pair, B, pdl, tal, &[]);
+        assert_eq!(received, Received::Dropped(reason));
+        let report = pair.ends[B].reports.pop().unwrap();
+        assert_eq!((report.reason, report.value), (reason, value));
+    }
+    // Nothing was acknowledged by the refused packets.
+    assert_eq!(pair.ends[B].conn.inflight_packets(), 1);
+    assert_eq!(pair.ends[B].conn.stats().out_of_window, 4);
+}
+
+#[test]
+fn transaction_errors_of_the_initiator_are_dropped_and_reported() {
+    let mut pair = Pair::clean(&Config::default());
+    let mut psn = 0;
+    let mut check = |tal: TalHeader, expected: Received| {
+        let received = inject(&mut pair, B, pdl(psn, u32::MAX), tal, &write_op(BASE));
+        psn += 1;
+        assert_eq!(received, expected, "{tal:?}");
+        let report = pair.ends[B].reports.pop().map(|report| report.reason);
+        match expected {
+            Received::Dropped(reason) => assert_eq!(report, Some(reason)),
+            _ => assert_eq!(report, None),
+        }
+    };
+    let write = |eom, seqno, xid| tal(Opcode::Write, eom, 1, seqno, xid);
+    check(write(false, 2, 1), Received::Delivered);
+    check(
+        write(false, 2, 1),
+        Received::Dropped(DropReason::SeqnoDuplicate),
+    );
+    check(
+        write(true, 1, 1),
+        Received::Dropped(DropReason::SeqnoBeyondEom),
+    );
+    let send = tal(Opcode::Send, false, 1, 0, 1);
+    check(send, Received::Dropped(DropReason::OpcodeChanged));
+    check(write(true, 3, 1), Received::Delivered);
+    check(
+        write(true, 0, 1),
+        Received::Dropped(DropReason::EomDuplicate),
+    );
+    check(
+        write(false, 4, 1),
+        Received::Dropped(DropReason::SeqnoBeyondEom),
+    );
+    check(write(false, 0, 1), Received::Delivered);
+    check(write(false, 1, 1), Received::Delivered);
+    // 1 is complete and waits for 0.
+    check(
+        write(true, 0, 1),
+        Received::Dropped(DropReason::XidCompleted),
+    );
+    check(write(true, 0, 0), Received::Delivered);
+    check(
+        write(true, 0, 1),
+        Received::Dropped(DropReason::XidOutOfWindow),
+    );
+    assert_eq!(pair.ends[B].memory.completed, [1, 0]);
+    assert_eq!(pair.ends[B].memory.placed[0], 5);
+}
+
+#[test]
+fn request_with_too_many_packets_is_refused() {
+    let mut small = Config::default();
+    small.tal_max_pkt_per_trans = 4;
+    let link = LinkConfig::default();
+    let mut pair = Pair::new([Config::default(), small], link, 0);
+    let long = write(&mut pair, A, 10_000);
+    let short = write(&mut pair, A, 100);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&long], Err(Code::RESOURCES_PACKETS));
+    assert_eq!(pair.ends[A].completed[&short], Ok(()));
+    assert_eq!(pair.ends[B].memory.aborted, [0]);
+}
+
+#[test]
+fn reply_with_too_many_packets_is_refused() {
+    let mut small = Config::default();
+    small.tal_max_pkt_per_trans = 4;
+    let mut pair = Pair::new([Config::default(), small], LinkConfig::default(), 0);
+    let token = pair.read(A, BASE, 10_000);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::RESOURCES_REPLY));
+}
+
+#[test]
+fn refused_operations_bear_their_code_and_leave_others_alone() {
+    let config = ext();
+    let end = BASE + MEMORY;
+    let cases = [
+        (ReqOp::Write { address: end - 8 }, Code::ACCESS_BOUNDS),
+        (ReqOp::Write { address: 0 }, Code::ACCESS_KEY),
+        (
+            ReqOp::Send {
+                key: BAD_KEY,
+                offset: 0,
+            },
+            Code::ACCESS_KEY,
+        ),
+        (ReqOp::SendQp { qp: BAD_QP }, Code::NO_QUEUE_PAIR),
+        (ReqOp::SendQp { qp: DRY_QP }, Code::NO_RECEIVE_BUFFER),
+        (
+            ReqOp::WriteExt {
+                address: BASE,
+                qp: DRY_QP,
+                imm: Some(1),
+                solicited: false,
+            },
+            Code::NO_RECEIVE_BUFFER,
+        ),
+    ];
+    for (op, code) in cases {
+        for len in [16, 5000] {
+            let mut pair = Pair::clean(&config);
+            let before = write(&mut pair, A, 5000);
+            let refused = pair.submit(A, op, bytes(len));
+            let after = write(&mut pair, A, 5000);
+            pair.settle();
+            let completed = &pair.ends[A].completed;
+            assert_eq!(completed[&refused], Err(code), "{op:?}");
+            assert_eq!((completed[&before], completed[&after]), (Ok(()), Ok(())));
+            assert_eq!(pair.ends[A].conn.stats().failed, 1);
+            assert_eq!(pair.ends[B].conn.stats().refused, 1);
+            assert_eq!(pair.ends[B].memory.aborted, [1]);
+            assert_eq!(pair.ends[B].memory.messages, []);
+            assert_eq!(pair.retransmits(), 0);
+        }
+    }
+}
+
+#[test]
+fn refused_read_bears_its_code() {
+    let mut pair = Pair::clean(&Config::default());
+    let token = pair.read(A, BASE + MEMORY - 10, 11);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::ACCESS_BOUNDS));
+}
+
+#[test]
+fn error_names_the_operation_that_failed() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    let request = Request {
+        op: ReqOp::Write { address: 0 },
+        count: 20,
+        len: 32,
+        token: 0,
+    };
+    let addresses = (0..20)
+        .map(|i| if i == 13 { 7 } else { BASE + 32 * i })
+        .collect();
+    let token = pair.try_submit(A, request, bytes(640), addresses).unwrap();
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::ACCESS_KEY));
+    let errors: Vec<_> = pair
+        .log
+        .iter()
+        .filter_map(|entry| match entry.2.payload {
+            Payload::Error(op) => Some((entry.1, op.seqno, op.opnum)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(errors, [(B, 1, 5)]);
+}
+
+#[test]
+fn error_is_terminal_before_the_request_is_fully_sent() {
+    let mut config = Config::default();
+    config.tal_max_pkt_per_trans = 4096;
+    let mut pair = Pair::clean(&config);
+    let address = 0;
+    let token = pair.submit(A, ReqOp::Write { address }, bytes(1_000_000));
+    let next = write(&mut pair, A, 100);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::ACCESS_KEY));
+    assert_eq!(pair.ends[A].completed[&next], Ok(()));
+    // The rest was not sent.
+    assert!(pair.ends[A].conn.stats().tx_packets < 100);
+    assert_eq!(pair.ends[B].reports, []);
+}
+
+#[test]
+fn lost_transaction_error_is_not_taken_for_success() {
+    let mut pair = Pair::clean(&Config {
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    });
+    pair.filter = Some(Box::new(|now, _, transmit| {
+        matches!(transmit.payload, Payload::Error(_)) && now < 300 * MS
+    }));
+    let address = 0;
+    let refused = pair.submit(A, ReqOp::Write { address }, bytes(100));
+    let fine: Vec<u64> = (0..20).map(|_| write(&mut pair, A, 100)).collect();
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&refused], Err(Code::ACCESS_KEY));
+    assert!(fine
+        .iter()
+        .all(|token| pair.ends[A].completed[token] == Ok(())));
+}
+
+#[test]
+fn unknown_opcode_to_the_target_is_answered_and_a_reply_is_dropped() {
+    let mut pair = Pair::clean(&ext());
+    pair.trace = true;
+    let unknown = |opcode, xid| TalHeader {
+        opcode,
+        ..tal(Opcode::Noop, true, 3, 0, xid)
+    };
+    let refused = Received::Dropped(DropReason::UnknownOpcode);
+    let none = u32::MAX;
+    assert_eq!(
+        inject(&mut pair, B, pdl(0, none), unknown(99, 0), &[0; 50]),
+        refused
+    );
+    assert_eq!(
+        inject(&mut pair, B, pdl(1, none), unknown(0xc2, 1), &[0; 50]),
+        refused
+    );
+    assert_eq!(
+        inject(&mut pair, B, pdl(2, none), unknown(0xc3, 2), &[0; 50]),
+        refused
+    );
+    let reasons: Vec<_> = pair.ends[B]
+        .reports
+        .iter()
+        .map(|report| report.reason)
+        .collect();
+    assert_eq!(reasons, [DropReason::UnknownOpcode]);
+    let errors = pair.log.iter().filter_map(|entry| match entry.2.payload {
+        Payload::Error(op) => Some((entry.2.tal.xid, op.major, op.minor)),
+        _ => None,
+    });
+    assert_eq!(errors.collect::<Vec<_>>(), [(0, 2, 0), (1, 2, 0)]);
+}
+
+#[test]
+fn extensions_are_refused_by_name_where_they_are_off() {
+    let mut pair = Pair::clean(&Config::default());
+    let request = Request {
+        op: send_ext(16),
+        count: 1,
+        len: 16,
+        token: 0,
+    };
+    let refused = pair.try_submit(A, request, bytes(16), Vec::new());
+    assert_eq!(refused, Err(SubmitError::NeedsExt));
+
+    let mut pair = Pair::new([ext(), Config::default()], LinkConfig::default(), 0);
+    let message = pair.submit(A, send_ext(16), bytes(16));
+    let op = ReqOp::WriteExt {
+        address: BASE,
+        qp: 0,
+        imm: None,
+        solicited: false,
+    };
+    let short = pair.submit(A, op, bytes(1));
+    pair.settle();
+    for token in [message, short] {
+        let result = pair.ends[A].completed[&token];
+        assert_eq!(result, Err(Code::EXTENSION_NOT_ENABLED));
+    }
+    assert_eq!(
+        Code::EXTENSION_NOT_ENABLED.name(),
+        "unknown opcode: extension not enabled"
+    );
+    assert_eq!(pair.ends[B].memory.placed[0], 0);
+}
+
+#[test]
+fn messages_of_every_short_length_arrive_exactly() {
+    let mut pair = Pair::clean(&ext());
+    let mut expected = Vec::new();
+    for len in (0..40).chain([1451, 1452, 1453, 1460, 5000]) {
+        let op = send_ext(len as u32);
+        expected.push(message(op, len));
+        pair.submit(A, op, bytes(len));
+        pair.run_until(MS, Pair::all_complete);
+    }
+    pair.settle();
+    assert_eq!(pair.ends[B].memory.messages, expected);
+}
+
+#[test]
+fn message_over_several_transactions_is_told_its_place() {
+    let mut pair = Pair::clean(&ext());
+    let len = 100_000u32;
+    let step = pair.ends[A].conn.max_request_len(&send_ext(len)) as u32;
+    assert!(step < len);
+    let data = bytes(len as usize);
+    let mut offset = 0;
+    while offset < len {
+        let end = (offset + step).min(len);
+        let op = ReqOp::SendQpExt {
+            qp: 5,
+            offset,
+            message_len: len,
+            imm: None,
+            solicited: false,
+            start: offset == 0,
+        };
+        pair.submit(A, op, data[offset as usize..end as usize].to_vec());
+        offset = end;
+    }
+    pair.settle();
+    let parts = &pair.ends[B].memory.messages;
+    let mut got: Vec<u8> = Vec::new();
+    for part in parts {
+        assert_eq!(part.part, Some((got.len() as u32, len)));
+        got.extend(&part.data);
+    }
+    assert_eq!(got, data);
+}
+
+#[test]
+fn contradictory_message_length_is_malformed() {
+    let mut pair = Pair::clean(&ext());
+    pair.trace = true;
+    let segment = |offset: u32, len: u32, pad: u8| {
+        let mut op = vec![5, 0, 0, pad, 0, 0, 0, 0];
+        op.extend(offset.to_le_bytes());
+        op.extend(len.to_le_bytes());
+        op.extend([1; 16]);
+        op
+    };
+    let cases = [(0, 10, 0), (11, 10, 15), (4, 10, 9), (u32::MAX, 10, 0)];
+    for (xid, (offset, len, pad)) in (0u16..).zip(cases) {
+        let header = tal(Opcode::SendQpExt, true, 1, 0, xid);
+        let op = segment(offset, len, pad);
+        let received = inject(&mut pair, B, pdl(xid.into(), u32::MAX), header, &op);
+        assert_eq!(received, Received::Dropped(DropReason::TransactionFailed));
+    }
+    let header = tal(Opcode::SendQpExt, true, 1, 0, 4);
+    let op = segment(4, 10, 10);
+    let received = inject(&mut pair, B, pdl(4, u32::MAX), header, &op);
+    assert_eq!(received, Received::Delivered);
+    let codes = pair.log.iter().filter_map(|entry| match entry.2.payload {
+        Payload::Error(op) => Some((op.major, op.minor)),
+        _ => None,
+    });
+    assert_eq!(codes.collect::<Vec<_>>(), [(1, 1); 4]);
+}
+
+#[test]
+fn short_writes_and_immediates_arrive_exactly() {
+    let mut pair = Pair::clean(&ext());
+    let mut address = BASE;
+    for len in [1, 2, 15, 16, 17, 1452, 1500, 9000] {
+        let op = ReqOp::WriteExt {
+            address,
+            qp: 3,
+            imm: Some(len as u32),
+            solicited: true,
+        };
+        pair.submit(A, op, bytes(len));
+        pair.settle();
+        let memory = &pair.ends[B].memory;
+        let start = (address - BASE) as usize;
+        assert_eq!(memory.bytes[start..start + len], bytes(len));
+        assert_eq!(memory.placed[start + len], 0, "byte after {len} written");
+        let immediate = memory.immediates.last().unwrap();
+        assert_eq!((immediate.imm, immediate.len), (len as u32, len as u32));
+        assert!(immediate.solicited);
+        address += len as u64 + 1;
+    }
+    assert_eq!(pair.ends[B].memory.immediates.len(), 8);
+}
+
+#[test]
+fn read_of_any_length_is_trimmed() {
+    let mut pair = Pair::clean(&Config::default());
+    for len in [0, 1, 15, 16, 17, 1452, 1453, 1461, 40_000] {
+        let token = pair.read(A, BASE + 5, len);
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&token], Ok(()), "{len}");
+        let read = &pair.ends[A].memory.reads[&token];
+        let memory = &pair.ends[B].memory.bytes;
+        let same = read
+            .iter()
+            .zip(&memory[5..])
+            .all(|(got, want)| *got == Some(*want));
+        assert!(same && read.len() == len as usize);
+    }
+}
+
+#[test]
+fn equal_short_reads_share_a_reply() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    let request = Request {
+        op: ReqOp::Read { address: 0 },
+        count: 8,
+        len: 10,
+        token: 0,
+    };
+    let addresses: Vec<u64> = (0..8).map(|i| BASE + 100 * i).collect();
+    let token = pair
+        .try_submit(A, request, Vec::new(), addresses.clone())
+        .unwrap();
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    let read = &pair.ends[A].memory.reads[&token];
+    for (op, address) in addresses.iter().enumerate() {
+        for i in 0..10 {
+            let expected = crate::node::pattern(address + i as u64);
+            assert_eq!(read[10 * op + i], Some(expected));
+        }
+    }
+    let replies = pair
+        .log
+        .iter()
+        .filter(|entry| matches!(entry.2.payload, Payload::Reply(_)));
+    assert_eq!(replies.count(), 1);
+}
+
+#[test]
+fn reply_that_cannot_be_fetched_becomes_an_error() {
+    for sent_before in [0, 3] {
+        let mut pair = Pair::clean(&Config::default());
+        pair.read(A, BASE, 10_000);
+        let other = pair.read(A, BASE, 100);
+        pair.drive(A);
+        let mut replies = 0;
+        while replies < sent_before + 1 {
+            assert!(pair.link.next_arrival().is_some());
+            let flight = pair.link.pop(u64::MAX).unwrap();
+            pair.now = MS;
+            pair.ends[flight.to].take(MS, &flight.bytes);
+            while let Some(transmit) = pair.ends[B].conn.poll_transmit(MS) {
+                match transmit.payload {
+                    Payload::Reply(reply) if replies == sent_before => {
+                        pair.ends[B].conn.refuse_reply(reply.xid, Code::ACCESS_KEY);
+                        pair.transmit(B, transmit.without_payload());
+                        replies += 1;
+                        break;
+                    }
+                    Payload::Reply(_) => replies += 1,
+                    _ => {}
+                }
+                pair.transmit(B, transmit);
+            }
+        }
+        pair.settle();
+        let completed = &pair.ends[A].completed;
+        assert_eq!(completed[&1], Err(Code::ACCESS_KEY));
+        assert_eq!(completed[&other], Ok(()));
+    }
+}
+
+#[test]
+fn write_behind_an_unfinished_lower_one_waits_for_its_ack_xid() {
+    let mut pair = Pair::clean(&Config {
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    });
+    lose(&mut pair, A, |number| number == 0);
+    let first = write(&mut pair, A, 100);
+    let second = write(&mut pair, A, 100);
+    pair.settle();
+    // Unordered: the second was placed first, and completed after the first.
+    assert_eq!(pair.ends[B].memory.completed, [1, 0]);
+    assert_eq!(pair.ends[A].order, [first, second]);
+}
+
+#[test]
+fn ordered_connection_delivers_in_order_of_psn() {
+    let mut pair = Pair::clean(&Config::default());
+    lose(&mut pair, A, |number| number % 3 == 0 && number < 30);
+    for _ in 0..30 {
+        write(&mut pair, A, 100);
+    }
+    pair.settle();
+    assert_eq!(pair.ends[B].memory.completed, (0..30).collect::<Vec<u16>>());
+}
+
+#[test]
+fn barrier_holds_until_all_before_are_complete() {
+    let mut pair = Pair::clean(&Config::default());
+    write(&mut pair, A, 20_000);
+    pair.ends[A].conn.barrier(Barrier::Writes);
+    let request = |op, len| Request {
+        op,
+        count: 1,
+        len,
+        token: 0,
+    };
+    let read = request(ReqOp::Read { address: BASE }, 100);
+    let next = request(ReqOp::Write { address: BASE }, 100);
+    let held = pair.try_submit(A, next, bytes(100), Vec::new());
+    assert_eq!(held, Err(SubmitError::WindowFull));
+    pair.try_submit(A, read, Vec::new(), Vec::new()).unwrap();
+    pair.ends[A].conn.barrier(Barrier::All);
+    let held = pair.try_submit(A, read, Vec::new(), Vec::new());
+    assert_eq!(held, Err(SubmitError::WindowFull));
+    assert_eq!(pair.ends[A].writable, 0);
+    pair.run_until(SECOND, |pair| pair.ends[A].writable > 0);
+    assert_eq!(pair.ends[A].completed.len(), 2);
+    pair.try_submit(A, next, bytes(100), Vec::new()).unwrap();
+    pair.settle();
+}
+
+#[test]
+fn full_transaction_window_is_told_when_it_opens() {
+    let mut config = Config::default();
+    config.tal_trans_window = 3;
+    let mut pair = Pair::clean(&config);
+    for _ in 0..3 {
+        pair.read(A, BASE, 100);
+    }
+    let request = Request {
+        op: ReqOp::Noop,
+        count: 1,
+        len: 0,
+        token: 0,
+    };
+    let full = pair.try_submit(A, request, Vec::new(), Vec::new());
+    assert_eq!(full, Err(SubmitError::WindowFull));
+    pair.run_until(SECOND, |pair| pair.ends[A].writable == 1);
+    pair.try_submit(A, request, Vec::new(), Vec::new()).unwrap();
+    pair.settle();
+    assert_eq!(pair.ends[A].writable, 1);
+}
+
+#[test]
+fn last_null_drains_both_ends() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.link.config.loss = 200;
+    for end in [A, B] {
+        for _ in 0..10 {
+            write(&mut pair, end, 3000);
+        }
+        pair.read(end, BASE, 3000);
+        pair.submit(end, ReqOp::LastNull, Vec::new());
+        let request = Request {
+            op: ReqOp::Noop,
+            count: 1,
+            len: 0,
+            token: 0,
+        };
+        let refused = pair.try_submit(end, request, Vec::new(), Vec::new());
+        assert_eq!(refused, Err(SubmitError::Stopped));
+        assert_eq!(pair.ends[end].conn.state(), State::ShuttingDown);
+    }
+    pair.settle();
+    assert!(pair.ends[A].drained && pair.ends[B].drained);
+}
+
+#[test]
+fn stop_completes_everything_with_an_error() {
+    let mut pair = Pair::clean(&Config::default());
+    let tokens = [write(&mut pair, A, 5000), pair.read(A, BASE, 5000)];
+    pair.drive(A);
+    pair.ends[A].conn.stop();
+    pair.drive(A);
+    for token in tokens {
+        assert_eq!(pair.ends[A].completed[&token], Err(Code::ABORTED_STOPPED));
+    }
+    let conn = &mut pair.ends[A].conn;
+    assert_eq!((conn.state(), conn.deadline()), (State::Stopped, None));
+    assert_eq!(conn.poll_transmit(pair.now), None);
+    assert!(conn.idle());
+}
+
+#[test]
+fn windows_of_one_packet_make_progress_and_come_to_rest() {
+    for window in [1, 2, 3, 4, 5] {
+        let config = Config {
+            pdl_receive_win: window,
+            pdl_window_size: 16,
+            ..Config::default()
+        };
+        let mut pair = Pair::clean(&config);
+        pair.link.config.loss = 20;
+        for end in [A, B] {
+            for _ in 0..10 {
+                write(&mut pair, end, 3000);
+                pair.read(end, BASE, 3000);
+            }
+        }
+        pair.settle();
+        let packets = pair.link.carried;
+        assert!(packets < 1000, "{packets} packets at window {window}");
+    }
+}
+
+#[test]
+fn window_full_of_lost_pure_acks_is_cleared() {
+    // B sends only ACKs, of which all are lost for a while; then B wants to send.
+    let mut pair = Pair::clean(&Config {
+        pdl_window_size: 16,
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    });
+    pair.filter = Some(Box::new(|now, from, _| from == B && now < 600 * MS));
+    for _ in 0..12 {
+        write(&mut pair, A, 100);
+    }
+    pair.drive(A);
+    while pair.step(500 * MS) {}
+    for _ in 0..12 {
+        write(&mut pair, B, 100);
+    }
+    pair.settle();
+    assert!(pair.all_complete());
+}
+
+#[test]
+fn idle_connection_has_no_timer_and_keeps_none() {
+    let mut pair = Pair::clean(&Config::default());
+    assert_eq!(pair.ends[A].conn.deadline(), None);
+    assert!(pair.ends[A].conn.idle());
+    write(&mut pair, A, 100);
+    pair.settle();
+    // The pure ACK of B is never acknowledged, and nobody waits for it.
+    assert_eq!(pair.ends[B].conn.inflight_packets(), 1);
+    pair.ends[B].conn.expire(100 * SECOND);
+    assert_eq!(pair.ends[B].conn.poll_transmit(100 * SECOND), None);
+}
+
+#[test]
+fn delayed_ack_is_sent_at_its_deadline() {
+    let mut pair = Pair::clean(&Config::default());
+    let header = tal(Opcode::Write, false, 1, 0, 0);
+    inject(&mut pair, B, pdl(0, u32::MAX), header, &write_op(BASE));
+    assert_eq!(pair.ends[B].conn.stats().tx_packets, 0);
+    assert_eq!(pair.ends[B].conn.deadline(), Some(500 * US));
+    pair.settle();
+    assert_eq!(pair.ends[B].conn.stats().tx_acks, 1);
+    assert_eq!(pair.now, 500 * US + 20 * US);
+}
+
+#[test]
+fn early_and_mismatched_replies_are_refused() {
+    let mut config = Config::default();
+    config.pdl_window_size = 16;
+    let mut pair = Pair::clean(&config);
+    let token = pair.read(A, BASE, 100);
+    // Not sent yet.
+    let reply = |offset: u32| {
+        let mut op = vec![0, 0, 0, 0];
+        op.extend(offset.to_le_bytes());
+        op.extend([3; 16]);
+        op
+    };
+    let header = TalHeader {
+        ack_xid: u16::MAX,
+        ..tal(Opcode::ReadResponse, true, 1, 0, 0)
+    };
+    let bytes: Vec<u8> = [&pdl(0, u32::MAX).bytes()[..], &header.bytes(), &reply(0)].concat();
+    let early = pair.ends[A].take(0, &bytes);
+    assert_eq!(early, Some(Received::Dropped(DropReason::EarlyReply)));
+    pair.drive(A);
+    let beyond = inject(&mut pair, A, pdl(1, 0), header, &reply(100));
+    assert_eq!(beyond, Received::Dropped(DropReason::ReplyMismatch));
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::MALFORMED_REPLY));
+    let write = write(&mut pair, A, 100);
+    pair.drive(A);
+    let other = TalHeader { xid: 1, ..header };
+    let mismatch = inject(&mut pair, A, pdl(2, 0), other, &reply(0));
+    assert_eq!(mismatch, Received::Dropped(DropReason::ReplyMismatch));
+    assert!(!pair.ends[A].completed.contains_key(&write));
+    assert_eq!(pair.ends[A].reports.len(), 3);
+}
+
+#[test]
+fn short_reply_is_not_taken_for_success() {
+    let mut pair = Pair::clean(&Config::default());
+    let token = pair.read(A, BASE, 100);
+    pair.drive(A);
+    let header = tal(Opcode::ReadResponse, true, 1, 0, 0);
+    let mut op = vec![0; 8];
+    op.extend([3; 16]);
+    let received = inject(&mut pair, A, pdl(0, 0), header, &op);
+    assert_eq!(received, Received::Delivered);
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::MALFORMED_REPLY));
+}
