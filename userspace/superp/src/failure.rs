@@ -124,7 +124,8 @@ impl From<Error> for Failure {
             Error::Refused(refusal) if refusal.errno == libc::EPERM => failure.hint(NOT_PERMITTED),
             Error::Refused(refusal) => {
                 let message = refusal.message.as_deref().unwrap_or_default();
-                match HINTS.iter().find(|(part, _)| message.contains(part)) {
+                let fits = |parts: &[&str]| parts.iter().all(|part| message.contains(part));
+                match HINTS.iter().find(|(parts, _)| fits(parts)) {
                     Some((_, hint)) => failure.hint(hint),
                     None => failure,
                 }
@@ -134,23 +135,27 @@ impl From<Error> for Failure {
     }
 }
 
-/// What helps against sentences of the kernel.
-const HINTS: &[(&str, &str)] = &[
-    ("no port serves", "superp dev add DEV"),
-    ("several ports serve", "say dev DEV"),
+/// What helps against sentences of the kernel that contain these parts; the first that fits.
+const HINTS: &[(&[&str], &str)] = &[
+    (&["no port serves"], "superp dev add DEV"),
+    (&["several ports serve"], "say dev DEV"),
     (
-        "no connection with this local-cid",
+        &["no connection with this local-cid"],
         "superp conn show lists them",
     ),
-    ("not a port", "superp dev show lists the ports"),
+    (&["not a port"], "superp dev show lists the ports"),
     (
-        "connections use the port",
+        &["connections use the port"],
         "superp conn show lists them, superp conn del CID deletes one",
     ),
-    ("no parameter", "superp param show lists them"),
-    ("is out of range", "superp param show lists the ranges"),
+    (&["no parameter"], "superp param show lists them"),
+    // A parameter's name has an underscore, an attribute's has not.
     (
-        "pdl_conns_per_xpu",
+        &["_", "is out of range"],
+        "superp param show lists the ranges",
+    ),
+    (
+        &["pdl_conns_per_xpu allows"],
         "superp param set pdl_conns_per_xpu NUMBER allows more",
     ),
 ];

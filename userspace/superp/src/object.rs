@@ -141,7 +141,7 @@ pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
 /// `superp stats`.
 pub(crate) fn stats(all: bool, out: &mut Out) -> Result<(), Failure> {
     let counters = Client::open()?.stats()?;
-    out.either(&counters, |out| {
+    out.either(&json!({ "drops": counters }), |out| {
         let mut table = Table::new(&["DROPPED", ">PACKETS"]);
         let shown = counters.0.iter().filter(|(_, value)| all || *value != 0);
         for (name, value) in shown {

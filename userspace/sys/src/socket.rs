@@ -12,6 +12,23 @@ use std::time::{Duration, Instant};
 
 /// Where the module says which number its address family has.
 const FAMILY: &str = "/sys/module/superp/parameters/family";
+/// There whenever the module is, whatever it tells.
+const MODULE: &str = "/sys/module/superp";
+
+/// The number of the address family in force.
+fn family() -> Result<u16> {
+    match std::fs::read_to_string(FAMILY) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| Error::new(ErrorKind::InvalidData, format!("{FAMILY} is not a number"))),
+        Err(_) if std::path::Path::new(MODULE).exists() => Ok(uapi::SUPERP_DEFAULT_FAMILY),
+        Err(_) => Err(Error::new(
+            ErrorKind::NotFound,
+            "the kernel has no SUPERp: module superp is not loaded",
+        )),
+    }
+}
 
 /// Address of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,17 +153,7 @@ impl Socket {
     ///
     /// `NotFound`: the module is not loaded. What socket(2) says.
     pub fn new() -> Result<Self> {
-        let text = std::fs::read_to_string(FAMILY).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::new(
-                ErrorKind::NotFound,
-                "the kernel has no SUPERp: module superp is not loaded",
-            ),
-            _ => error,
-        })?;
-        let family = text
-            .trim()
-            .parse()
-            .map_err(|_| Error::new(ErrorKind::InvalidData, format!("{FAMILY} is not a number")))?;
+        let family = family()?;
         let fd = Arc::new(call::socket(family)?);
         Ok(Self { fd, family })
     }

@@ -3,6 +3,8 @@
 //!
 //! Meaning, units and errors are documented in the header.
 
+/// Number of the address family unless the module is told another.
+pub const SUPERP_DEFAULT_FAMILY: u16 = 22;
 /// Level of socket options and control messages.
 pub const SOL_SUPERP: i32 = 0x5350;
 /// Largest message, bytes.

@@ -49,7 +49,7 @@ fn declarations_are_those_of_the_c_header() {
         ($($name:ident)*) => { [$((stringify!($name), uapi::$name as u64),)*] };
     }
     let constants = constants! {
-        SOL_SUPERP SUPERP_MAX_MESSAGE SUPERP_MAX_RMA SUPERP_MAX_REQUESTS SUPERP_CID_ANY
+        SUPERP_DEFAULT_FAMILY SOL_SUPERP SUPERP_MAX_MESSAGE SUPERP_MAX_RMA SUPERP_MAX_REQUESTS SUPERP_CID_ANY
         SUPERP_QPN_ANY SUPERP_QPN_MAX
         SUPERP_ACCESS_REMOTE_READ SUPERP_ACCESS_REMOTE_WRITE SUPERP_ACCESS_LOCAL_WRITE
         SUPERP_QP_F_EXT SUPERP_QP_F_ORDERED
