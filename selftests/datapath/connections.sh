@@ -33,7 +33,7 @@ transfer_all() {
 			wait "$pid" || status=1
 		done
 	done
-	return $status
+	return "$status"
 }
 
 each_has_its_own_traffic() {
@@ -75,7 +75,7 @@ wraps_with_loss() {
 	nodes_netem "$nodeA" loss 3% && nodes_netem "$nodeB" loss 3% || return 1
 	wraps "$@" || status=1
 	nodes_netem "$nodeA" && nodes_netem "$nodeB" || return 1
-	return $status
+	return "$status"
 }
 tap_case "PSN and XID wrap" wraps udp4
 tap_case "PSN and XID wrap, unordered" wraps udp6 ordered off

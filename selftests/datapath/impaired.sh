@@ -33,7 +33,7 @@ under() {
 	impair $1 || return 1
 	transfers 150 60000 16 || status=1
 	impair
-	[ $status = 0 ] || return 1
+	[ "$status" = 0 ] || return 1
 	counted "$nodeB" "${@:2}"
 }
 

@@ -21,7 +21,7 @@ transfers() {
 	payload_fits || return 1
 	packet=$((mtu - 64))
 	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2 "${net:-23}")" "$cid" write,read,send \
-		0 1 16 $((packet - 1)) $packet $((packet + 1)) $((mtu * 32)) 300001 || return 1
+		0 1 16 $((packet - 1)) "$packet" $((packet + 1)) $((mtu * 32)) 300001 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2 "${net:-23}")" "$cid" write,read,send 100 20000 8
 }
 

@@ -14,8 +14,8 @@ trap nodes_down EXIT
 sizes() {
 	local payload=$(($1 - 24 - $2)) transaction
 	transaction=$((payload * $3))
-	echo $((payload - 1)) $payload $((payload + 1)) $((2 * payload + 1)) \
-		$((transaction - 1)) $transaction $((transaction + 1)) $((3 * transaction + 4321))
+	echo $((payload - 1)) "$payload" $((payload + 1)) $((2 * payload + 1)) \
+		$((transaction - 1)) "$transaction" $((transaction + 1)) $((3 * transaction + 4321))
 }
 
 # [proto 2.4]: operation headers of 8 (write, read response) and 16 bytes (extensions).
@@ -38,7 +38,7 @@ strict_case() {
 	# shellcheck disable=SC2046
 	"$xfer" each "$nodeA" "$nodeB" "$peer" "$cid" read 0 1 15 16 17 $(sizes "$mtu" 8 32) || return 1
 	"$xfer" each "$nodeA" "$nodeB" "$peer" "$cid" send 16 17 31 \
-		$((mtu - 29)) $((mtu - 28)) $((mtu - 27)) $(((mtu - 28) * 32 - 8))
+		$((mtu - 29)) $((mtu - 28)) $((mtu - 27)) $(((mtu - 28) / 16 * 16 * 32))
 }
 
 strict_refuses_short() {
@@ -82,7 +82,7 @@ both_ways() {
 	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 300 60000 16 &
 	local other=$!
 	"$xfer" mixed "$nodeB" "$nodeA" "$(address "$way" 1)" "$cid" write,read,send 300 60000 16 || return 1
-	wait $other
+	wait "$other"
 }
 for way in $encapsulations; do
 	cid=$((cid + 1))

@@ -27,7 +27,7 @@ address() {
 half() {
 	local node=$1 way=$2 cid=$3 peer_cid=$4
 	on "$node" superp conn add "$cid" peer "$(address "$way" "$6" "$8")" peer-cid "$peer_cid" \
-		encap "${way%6*}${way#sunh}" dev "$7" local "$(address "$way" "$5" "$8")" "${@:9}" || return 1
+		encap "${way/sunh6/sunh}" dev "$7" local "$(address "$way" "$5" "$8")" "${@:9}" || return 1
 	on "$node" superp conn start "$cid"
 }
 
@@ -67,4 +67,4 @@ retransmits() { conn_sum "$1" "$2" retrans-fast retrans-rto retrans-full; }
 drops() { on "$1" superp -j stats | jq -r --arg reason "$2" '.drops[$reason] // "no such counter"'; }
 
 # node_count NODE OBJECT: how many conns, qps or regions there are.
-node_count() { on "$1" superp -j dev show node | jq -r --arg object "$2" '.[$object]'; }
+node_count() { on "$1" superp -j node show | jq -r --arg object "$2" '.[$object]'; }

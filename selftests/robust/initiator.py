@@ -186,15 +186,15 @@ def response_to_write():
 
 
 def early_response():
-    """Before the request was sent to its end: the window of 16 holds back the rest."""
+    """Before the request was sent to its end: the window of 16 holds back the rest. A Transaction
+    Error is valid then [proto 4.6], nothing else is."""
     p = peer("sunh", "pdl_window_size", "16")
     write = p.request("write", ADDRESS, bytes(200000))
     for psn in range(15):
         p.answer("Write", lambda a: a.psn == psn)
     p.ack_psn = -1
-    p.refused(p.wrap(p.packet(RESPONSE, response_op(0) + bytes(64), num_ops=1, xid=0)), "early_reply")
+    p.refused(p.wrap(p.packet(RESPONSE, response_op(0) + bytes(64), num_ops=1, xid=0)), "reply_mismatch")
     p.psn += 1
-    # A Transaction Error may come at any time [proto 4.6].
     p.send(ERROR, error_op(3, 2), num_ops=1, xid=0)
     ended(write, "completed 3.2 EACCES")
 
@@ -219,7 +219,8 @@ def codes():
     for xid, (major, name) in enumerate(names.items()):
         write = p.request("write", ADDRESS, bytes(64))
         p.answer("Write", lambda a: a.opcode == WRITE and a.xid == xid)
-        p.ack_xid = xid
+        # The error itself acknowledges what is below, not its own transaction [proto 4.15].
+        p.ack_xid = xid - 1
         p.send(ERROR, error_op(major, 0), num_ops=1, xid=xid)
         ended(write, f"completed {major}.0 {name}")
 
@@ -295,7 +296,7 @@ try:
     results.case("responses beyond the request are not placed", misplaced_responses)
     results.case("a response for an operation that was not asked", wrong_operation)
     results.case("dropped: a response to a Write", response_to_write)
-    results.case("dropped: a response before the request is sent; an error is not", early_response)
+    results.case("an error ends a request that is not yet sent", early_response)
     results.case("ACK XID alone completes no Read", acknowledgement_alone)
     results.case("codes of Transaction Errors become errnos", codes)
     results.case("a SACK has its holes filled at once, and only these", selective_acknowledgement)

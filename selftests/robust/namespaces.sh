@@ -34,7 +34,7 @@ in_parallel() {
 	for pid in "${pids[@]}"; do
 		wait "$pid" || status=1
 	done
-	return $status
+	return "$status"
 }
 
 # The second pair's counters know nothing of the first's traffic.

@@ -46,14 +46,21 @@ def golden_answers():
     error = p.link.expect("answer to G5", lambda a: a.error() and a.xid == 2)
     same_frame(error, head + pdl(64, 2, 2) + tal(ERROR, 1, 0, 2, 1) + error_op(3, 1), "answer to G5")
 
-    # G8 has PSN 5 and XID 6: held, and told by SACK.
+    # G8 acknowledges transaction 0 of the node. It has PSN 5 and XID 6: held, and told by SACK. Its
+    # window of one packet is used up, so the SACK travels under an old PSN [proto 3.11].
+    noop = p.request("write", 0)
+    p.link.expect("No-op", lambda a: a.psn == 3)
     p.link.send(G["G8"])
     ack = p.link.expect("SACK of G8", lambda a: a.sack)
     same((ack.ack_psn, ack.sack), (2, 1 << 2), "ACK PSN and SACK after G8")
-    p.psn, p.xid, p.ack_psn, p.ack_xid = 3, 3, ack.psn, 0xFFFF
-    p.alive()
-    p.alive()
-    same(p.link.receive(0.2), None, "packet before the transaction below the Last NULL")
+    assert ack.psn in (2, 3), f"a new PSN beyond the window: {ack}"
+    p.psn, p.xid, p.ack_psn, p.ack_xid = 3, 3, 3, 0
+    for _ in range(2):
+        p.send(NOOP)
+        p.xid += 1
+    p.answer("ACK of PSN 5, XID 4", lambda a: (a.ack_psn, a.ack_xid) == (5, 4))
+    ended(noop, "completed 0.0 OK")
+    # The Last NULL is not acknowledged before every transaction below it.
     p.psn = 6
     p.send(NOOP)
     p.acknowledged(6)
@@ -280,6 +287,7 @@ OUT_OF_WINDOW = [
     ("a PSN one beyond the window", "psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, psn=p.psn + 32))),
     ("a PSN far beyond", "psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, psn=p.psn + 0x7FFFFFFF))),
     ("an ACK PSN of a packet never sent", "ack_psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_psn=p.ack_psn + 1000))),
+    ("an ACK XID of a transaction never started", "ack_xid_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_xid=77))),
     ("G4: a PSN of another time", "psn_out_of_window", lambda p: G["G4"]),
 ]
 
@@ -293,11 +301,9 @@ def dropped(p, reason, frame):
 # What PDL takes and TAL drops: name, counter, the packet.
 TRANSACTION = [
     ("an XID beyond the window", "xid_out_of_window", dict(opcode=NOOP, xid=40)),
-    ("an ACK XID of a transaction never started", "ack_xid_out_of_window", dict(opcode=NOOP, ack_xid=77)),
     ("a Read response to nothing", "xid_out_of_window", dict(opcode=RESPONSE, body=response_op(0) + bytes(16), num_ops=1)),
     ("a Transaction Error for nothing", "xid_out_of_window", dict(opcode=ERROR, body=error_op(1, 0), num_ops=1)),
     ("an Atomic response", "unknown_opcode", dict(opcode=ATOMIC_RESPONSE, body=bytes(32), num_ops=1)),
-    ("a Seqno at tal_max_pkt_per_trans", "seqno_too_large", dict(opcode=NOOP, seqno=32)),
 ]
 
 
@@ -342,6 +348,17 @@ def seqno_dropped(p, reason, before, wrong, after):
         count = len(before) + len(after)
         same(region.bytes()[: 16 * count], b"".join(bytes([n + 1]) * 16 for n in range(count)), "written")
         p.alive()
+
+
+def too_many_packets():
+    """A Seqno at tal_max_pkt_per_trans is dropped, and ends its transaction by an error."""
+    p = peer()
+    p.refused(p.wrap(p.packet(NOOP, seqno=32)), "seqno_too_large")
+    p.psn += 1
+    error = p.answer("error", lambda a: a.opcode == ERROR).error()
+    same((error[0], error[3], error[4]), (0, 6, 2), "XID, major, minor")
+    p.xid += 1
+    p.alive()
 
 
 def completed_xid():
@@ -451,6 +468,7 @@ try:
         results.case(f"dropped: {name}", transaction_dropped, shared, reason, fields)
     for name, *rest in SEQNOS:
         results.case(f"dropped: {name}", seqno_dropped, peer(), *rest)
+    results.case("dropped: a Seqno at tal_max_pkt_per_trans; its transaction fails", too_many_packets)
     results.case("dropped: a completed XID under a new PSN", completed_xid)
     results.case("ignored: a frame to another station", not_for_this_machine)
     results.case("udp4: a wrong checksum", damaged_udp, "udp4")

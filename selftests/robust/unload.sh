@@ -7,6 +7,9 @@ cd "$(dirname "$0")/.."
 . lib/tap.sh
 . lib/nodes.sh
 . lib/superp.sh
+# Sockets are freed, and let go of the module, an RCU grace period after they were closed.
+unused() { [ "$(cat /sys/module/superp/refcnt)" = 0 ]; }
+unload() { nodes_wait 5 unused && rmmod superp; }
 loaded() { grep -q '^superp ' /proc/modules; }
 restore() {
 	nodes_down
@@ -25,20 +28,20 @@ transfers() {
 }
 
 refused_while_a_socket_is_open() {
-	truncate -s 8192 /tmp/region
+	truncate -s 64K /tmp/region
 	coproc SERVER { exec "$xfer" serve "$nodeB" /tmp/region rw; }
 	local ready pid=$SERVER_PID status=0
 	read -r -t 10 ready <&"${SERVER[0]}" || return 1
 	echo "socket is open: $ready"
 	tap_refused 'in use' rmmod superp || status=1
 	loaded || status=1
-	exec {SERVER[1]}>&-
+	eval "exec ${SERVER[1]}>&-"
 	wait "$pid" || status=1
-	return $status
+	return "$status"
 }
 
 unloads_with_connections() {
-	rmmod superp || return 1
+	unload || return 1
 	! loaded || return 1
 	# Nobody answers to the family and the netlink name any more.
 	tap_refused '' on "$nodeA" superp conn show
@@ -52,7 +55,7 @@ loads_again() {
 
 fifty_times() {
 	for ((i = 0; i < 50; i++)); do
-		rmmod superp || return 1
+		unload || return 1
 		insmod "$SUPERP_MODULE" || return 1
 	done
 }
@@ -63,18 +66,18 @@ five_times_after_traffic() {
 		make_pair && transfers || return 1
 		nodes_inject "$nodeA" "$(nodes_mac "$nodeB")" 0x88b5 \
 			"00fdfabc00010002 01001f0000000000ffffffff00000000 800000000000ffff" 2000 &
-		rmmod superp || return 1
+		unload || return 1
 		wait $! || return 1
 		insmod "$SUPERP_MODULE" || return 1
 	done
 }
 
 other_numbers() {
-	rmmod superp || return 1
+	unload || return 1
 	insmod "$SUPERP_MODULE" family=21 ethertype=0x885b next_header=254 || return 1
 	make_pair && transfers || return 1
 	tap_equal 21 "$(cat /sys/module/superp/parameters/family)" family || return 1
-	rmmod superp && insmod "$SUPERP_MODULE"
+	unload && insmod "$SUPERP_MODULE"
 }
 
 nodes_up 9000
