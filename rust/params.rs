@@ -3,7 +3,10 @@
 //! Parameters of a node [proto 8]: those of connections, which a connection may override, and the
 //! node's own.
 
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::{
+    prelude::*,
+    sync::atomic::{Atomic, Relaxed},
+};
 
 use crate::proto::{Config, Param, PARAMS};
 
@@ -23,16 +26,13 @@ pub(crate) struct ParamId(usize);
 /// How many there are.
 const COUNT: usize = PARAMS.len();
 
-/// The place of a parameter that the module itself uses.
+/// The place of a parameter that the module itself uses; the end of the table for none.
 const fn place(name: &str) -> ParamId {
     let mut i = 0;
-    while i < COUNT {
-        if same(PARAMS[i].name.as_bytes(), name.as_bytes()) {
-            return ParamId(i);
-        }
+    while i < COUNT && !same(PARAMS[i].name.as_bytes(), name.as_bytes()) {
         i += 1;
     }
-    panic!("no such parameter");
+    ParamId(i)
 }
 
 const fn same(a: &[u8], b: &[u8]) -> bool {
@@ -47,6 +47,9 @@ pub(crate) const CONNS_PER_XPU: ParamId = place("pdl_conns_per_xpu");
 pub(crate) const UDP_PORT: ParamId = place("nh_udp_port");
 pub(crate) const NUM_CADDR_BITS: ParamId = place("nh_num_caddr_bits");
 pub(crate) const HOP_LIMIT: ParamId = place("nh_hop_limit");
+
+static_assert!(CONNS_PER_XPU.0 < COUNT && UDP_PORT.0 < COUNT);
+static_assert!(NUM_CADDR_BITS.0 < COUNT && HOP_LIMIT.0 < COUNT);
 
 /// The `i`th parameter.
 pub(crate) fn nth(i: usize) -> Option<ParamId> {

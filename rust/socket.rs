@@ -332,11 +332,6 @@ impl Ticket {
         self.qp.endpoint.sock.alive()
     }
 
-    /// The queue pair that posted the work.
-    pub(crate) fn qp(&self) -> &Arc<Qp> {
-        &self.qp
-    }
-
     /// Gives back what the work took; with an outcome, tells the program.
     fn finish(&self, outcome: Option<Result<(), Code>>) {
         let endpoint = &self.qp.endpoint;
@@ -576,7 +571,10 @@ impl Socket {
 
     /// Waits until SO_SNDBUF admits a message of `len` bytes, and charges it.
     fn admit(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
-        let memory = len.next_multiple_of(kernel::page::PAGE_SIZE) + MESSAGE_OVERHEAD;
+        let memory = len
+            .checked_next_multiple_of(kernel::page::PAGE_SIZE)
+            .and_then(|pages| pages.checked_add(MESSAGE_OVERHEAD))
+            .ok_or(EMSGSIZE)?;
         // CAST: at most MAX_MESSAGE and an overhead.
         let memory = memory as isize;
         let mut timeout = self.sk.send_timeout(request.nonblock());

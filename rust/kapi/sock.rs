@@ -140,7 +140,7 @@ impl Sock {
     /// Sets the pending error and wakes everybody. Any context up to softirq.
     pub(crate) fn set_error(&self, error: Error) {
         // SAFETY: `self` is a valid socket. Error numbers are small, negation cannot overflow.
-        unsafe { bindings::superp_sock_set_error(self.as_ptr(), -error.to_errno()) }
+        unsafe { bindings::superp_sock_set_error(self.as_ptr(), error.to_errno().wrapping_neg()) }
     }
 
     /// The socket has its number: it can receive from now on. Process context.

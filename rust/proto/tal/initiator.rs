@@ -493,7 +493,7 @@ fn reply_parts<'a>(
     slot: &Transaction,
 ) -> impl Iterator<Item = Option<Part>> + 'a {
     let (request, layout) = (slot.request, slot.layout);
-    packet.ops().enumerate().map(move |(index, op)| {
+    (0..=u8::MAX).zip(packet.ops()).map(move |(index, op)| {
         let Op::ReadResponse(ReadResponseOp {
             seqno,
             opnum,
@@ -506,7 +506,7 @@ fn reply_parts<'a>(
             .checked_mul(layout.ops.into())?
             .checked_add(opnum.into())?;
         let left = request.len.checked_sub(offset)?;
-        let mut data = packet.block(index)?;
+        let mut data = packet.block(index.into())?;
         let known = opnum < layout.ops && number < request.count.into();
         if !known || (left == 0 && request.len != 0) {
             return None;

@@ -64,7 +64,7 @@ impl Limits {
             return (len, 1);
         }
         let block = (max & !(BLOCK_ALIGN - 1)).max(BLOCK_ALIGN);
-        (block, len.div_ceil(block))
+        (block, div_ceil(len, block))
     }
 
     /// Most packets of one operation. Shrinking blocks for the sake of the tail needs room for a byte
@@ -164,7 +164,7 @@ impl Limits {
         let tail = len.saturating_sub(block.saturating_mul(others));
         if others > 0 && tail < BLOCK_MIN {
             let missing = BLOCK_MIN.saturating_sub(tail);
-            block = block.saturating_sub(missing.div_ceil(others));
+            block = block.saturating_sub(div_ceil(missing, others));
         }
         Ok(Layout {
             packets: packets as u16,
@@ -181,7 +181,7 @@ impl Limits {
             let max = self.block_max(opcode).into();
             return Err(SubmitError::TooLong { max });
         }
-        let packets = u32::from(count).div_ceil(ops);
+        let packets = div_ceil(count.into(), ops);
         if packets > self.max_packets {
             let max = ops.saturating_mul(self.max_packets).min(u16::MAX.into());
             return Err(SubmitError::BadCount { max: max as u16 });
@@ -202,7 +202,8 @@ impl Limits {
             let max = self.block_max(Opcode::ReadResponse).into();
             return Err(SubmitError::TooLong { max });
         }
-        let by_request = self.room() / Opcode::Read.header_len() as u32;
+        let each = Opcode::Read.header_len() as u32;
+        let by_request = self.room().checked_div(each).unwrap_or(0);
         let max = by_request
             .min(self.max_ops)
             .min(per_reply.saturating_mul(self.max_packets));
@@ -232,6 +233,12 @@ impl Limits {
         };
         (block.min(len.saturating_sub(offset)), ops)
     }
+}
+
+/// `len / block`, rounded up. Blocks are not empty.
+fn div_ceil(len: u32, block: u32) -> u32 {
+    let sum = u64::from(len).saturating_add(u64::from(block).saturating_sub(1));
+    sum.checked_div(block.into()).unwrap_or(0) as u32
 }
 
 /// Zero bytes that bring `len` bytes to the smallest block.

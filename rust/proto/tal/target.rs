@@ -202,7 +202,7 @@ impl<A: Slabs> Target<A> {
         if opcode.is_extension() && !self.ext {
             return Err((0, Code::EXTENSION_NOT_ENABLED));
         }
-        for (opnum, op) in (0u8..).zip(packet.ops()) {
+        for (opnum, op) in (0..=u8::MAX).zip(packet.ops()) {
             let block = packet.block(opnum.into()).unwrap_or_default();
             let len = self
                 .operation(packet.tal(), opnum, op, block, owner)
