@@ -371,7 +371,7 @@ pub(crate) fn with_device_name<T>(
 
 /// The addresses of a device, link-local ones excepted; IPv4 is mapped into IPv6. Any context.
 pub(crate) fn device_addresses(net: Net, ifindex: u32) -> impl Iterator<Item = [u8; 16]> {
-    (0..=i32::MAX).map_while(move |nth| {
+    (0..=u32::MAX).map_while(move |nth| {
         let mut addr = [0; 16];
         // SAFETY: By the type invariant of `net`; the buffer is valid for the call.
         unsafe { c::superp_nl_device_address(net.as_ptr(), ifindex, nth, addr.as_mut_ptr()) }
