@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Requests that the command never makes: what does not follow the policy is refused and named.
+
+Run as root in a network namespace of its own; prints TAP.
+"""
+
+import errno
+import os
+import random
+import socket
+import struct
+import sys
+
+GENERIC = 16
+REQUEST, ACK, DUMP = 1, 4, 0x300
+ERROR, DONE = 2, 3
+CONTROLLER, GETFAMILY = 16, 3
+NESTED = 0x8000
+
+# Commands and attributes of linux/superp_netlink.h that are used here.
+(NODE_GET, NODE_SET, PORT_GET, PORT_NEW, PORT_DEL, CONN_GET, CONN_NEW, CONN_DEL, CONN_START, CONN_RESET,
+ PARAM_GET, PARAM_SET, REGION_GET, QP_GET, STATS_GET, EVENT_NTF) = range(1, 17)
+NODE_CM_ADDRESS = 13
+PORT_IFINDEX, PORT_ENCAP = 1, 3
+(CONN_LOCAL_CID, CONN_REMOTE_CID, CONN_ENCAP, CONN_IFINDEX, CONN_IFNAME, CONN_LOCAL_ADDR, CONN_REMOTE_ADDR,
+ CONN_LLADDR, CONN_ORDERED_TX) = range(1, 10)
+CONN_PARAM, CONN_STATE = 19, 20
+PARAM_NAME, PARAM_VALUE = 1, 2
+ERR_MSG, ERR_OFFSET, ERR_MISS_TYPE = 1, 2, 5
+
+
+def attr(number, data):
+    """An attribute with its padding."""
+    return struct.pack("=HH", 4 + len(data), number) + data + bytes(-len(data) % 4)
+
+
+def attrs(data):
+    """Attributes as a dictionary of lists."""
+    found = {}
+    while len(data) >= 4:
+        length, number = struct.unpack_from("=HH", data)
+        found.setdefault(number & 0x3fff, []).append(data[4:length])
+        data = data[(length + 3) & ~3:]
+    return found
+
+
+def u8(number, value):
+    return attr(number, struct.pack("=B", value))
+
+
+def u16(number, value):
+    return attr(number, struct.pack("=H", value))
+
+
+def u32(number, value):
+    return attr(number, struct.pack("=I", value))
+
+
+def text(number, value):
+    return attr(number, value.encode() + b"\0")
+
+
+class Refused(Exception):
+    """The kernel's refusal: errno, sentence, missing attribute, offset of the one at fault."""
+
+    def __init__(self, number, tlvs):
+        super().__init__(errno.errorcode.get(number, number), tlvs)
+        self.errno = number
+        self.text = tlvs.get(ERR_MSG, [b""])[0].rstrip(b"\0").decode()
+        self.missing = struct.unpack("=I", tlvs[ERR_MISS_TYPE][0])[0] if ERR_MISS_TYPE in tlvs else None
+        self.offset = struct.unpack("=I", tlvs[ERR_OFFSET][0])[0] if ERR_OFFSET in tlvs else None
+
+
+class Netlink:
+    """A generic netlink socket."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, GENERIC)
+        self.socket.setsockopt(270, 10, 1)  # NETLINK_CAP_ACK
+        self.socket.setsockopt(270, 11, 1)  # NETLINK_EXT_ACK
+        self.socket.bind((0, 0))
+        self.socket.settimeout(10)
+        self.sequence = 0
+        self.family = CONTROLLER
+        self.info = self.ask(GETFAMILY, text(2, "superp"))[0]
+        self.family = struct.unpack("=H", self.info[1][0])[0]
+
+    def ask(self, command, payload=b"", flags=0, family=None):
+        """The replies to a request."""
+        self.sequence += 1
+        body = struct.pack("=BBH", command, 1, 0) + payload
+        self.socket.send(struct.pack("=IHHII", 16 + len(body), family or self.family, REQUEST | ACK | flags,
+                                     self.sequence, 0) + body)
+        replies = []
+        while True:
+            data = self.socket.recv(1 << 17)
+            while data:
+                length, kind, head, sequence, _ = struct.unpack_from("=IHHII", data)
+                body = data[16:length]
+                data = data[(length + 3) & ~3:]
+                if sequence != self.sequence:
+                    continue
+                if kind in (ERROR, DONE):
+                    number = -struct.unpack_from("=i", body)[0] if len(body) >= 4 else 0
+                    if number > 0:
+                        start = 20 if kind == ERROR else 4
+                        raise Refused(number, attrs(body[start:]) if head & 0x200 else {})
+                    if kind == DONE or not flags & DUMP:
+                        return replies
+                else:
+                    replies.append(attrs(body[4:]))
+
+
+class Tap:
+    """Results."""
+
+    def __init__(self):
+        self.number = self.failed = 0
+        print("TAP version 13")
+
+    def case(self, name, function):
+        self.number += 1
+        try:
+            function()
+            print(f"ok {self.number} {name}", flush=True)
+        except (AssertionError, Refused, OSError) as error:
+            self.failed += 1
+            print(f"not ok {self.number} {name}\n# {type(error).__name__} {error}", flush=True)
+
+    def end(self):
+        print(f"1..{self.number}")
+        sys.exit(self.failed != 0)
+
+
+nl = Netlink()
+tap = Tap()
+LO = socket.if_nametoindex("lo")
+LOCAL = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
+PEER = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 2])
+# What conn-new needs: UDP over IPv4 by the loopback device.
+NEEDED = {
+    CONN_REMOTE_CID: u16(CONN_REMOTE_CID, 47),
+    CONN_ENCAP: u32(CONN_ENCAP, 1),
+    CONN_REMOTE_ADDR: attr(CONN_REMOTE_ADDR, PEER),
+}
+CONN = b"".join(NEEDED.values())
+
+
+def refused(command, payload=b"", number=errno.EINVAL, part="", flags=0):
+    """The request is refused with this errno and a sentence that contains a part."""
+    try:
+        nl.ask(command, payload, flags)
+    except Refused as refusal:
+        numbers = number if isinstance(number, tuple) else (number,)
+        assert refusal.errno in numbers, f"errno {errno.errorcode[refusal.errno]}: {refusal.text}"
+        assert refusal.text or not part, f"no text, wanted {part}"
+        assert part in refusal.text, f"'{refusal.text}' does not say '{part}'"
+        return refusal
+    raise AssertionError(f"command {command} with {payload.hex()} was not refused")
+
+
+def new(extra=b""):
+    """Creates a connection and deletes it; its local id."""
+    cid = struct.unpack("=H", nl.ask(CONN_NEW, CONN + extra)[0][CONN_LOCAL_CID][0])[0]
+    nl.ask(CONN_DEL, u16(CONN_LOCAL_CID, cid))
+    return cid
+
+
+def family():
+    groups = attrs(nl.info[7][0])
+    names = [attrs(group)[1][0].rstrip(b"\0") for members in groups.values() for group in members]
+    assert names == [b"events"], names
+
+
+def commands():
+    refused(0, number=errno.EOPNOTSUPP)
+    refused(EVENT_NTF, number=errno.EOPNOTSUPP)
+    refused(EVENT_NTF + 1, number=errno.EOPNOTSUPP)
+    refused(255, number=errno.EOPNOTSUPP)
+    for command in (REGION_GET, QP_GET):
+        refused(command, number=errno.EOPNOTSUPP)
+    for command in (NODE_GET, NODE_SET, PORT_NEW, CONN_NEW, CONN_DEL, PARAM_SET, STATS_GET):
+        refused(command, flags=DUMP, number=errno.EOPNOTSUPP)
+
+
+def what_is_needed_is_enough():
+    new()
+    new(attr(CONN_LOCAL_ADDR, LOCAL))
+
+
+def missing():
+    for number in (CONN_REMOTE_CID, CONN_ENCAP, CONN_REMOTE_ADDR):
+        payload = b"".join(data for key, data in NEEDED.items() if key != number)
+        assert refused(CONN_NEW, payload, part="is missing").missing == number
+    for command, number in ((PORT_GET, PORT_IFINDEX), (PORT_NEW, PORT_IFINDEX), (PORT_DEL, PORT_IFINDEX),
+                            (CONN_GET, CONN_LOCAL_CID), (CONN_DEL, CONN_LOCAL_CID),
+                            (CONN_START, CONN_LOCAL_CID), (CONN_RESET, CONN_LOCAL_CID),
+                            (PARAM_GET, PARAM_NAME), (PARAM_SET, PARAM_NAME),
+                            (NODE_SET, NODE_CM_ADDRESS)):
+        assert refused(command, part="is missing").missing == number
+    assert refused(PARAM_SET, text(PARAM_NAME, "pdl_max_rtx"), part="is missing").missing == PARAM_VALUE
+
+
+def unknown():
+    for command, payload in ((NODE_SET, attr(NODE_CM_ADDRESS, PEER)), (PORT_GET, u32(PORT_IFINDEX, LO)),
+                             (CONN_NEW, CONN), (CONN_GET, u16(CONN_LOCAL_CID, 1)),
+                             (PARAM_GET, text(PARAM_NAME, "pdl_max_rtx"))):
+        for number in (40, 100, 0x3fff):
+            refusal = refused(command, payload + u32(number, 1))
+            assert refusal.offset == 20 + len(payload), refusal.offset
+
+
+def output_only():
+    refused(CONN_NEW, CONN + u32(CONN_STATE, 1))
+    refused(CONN_NEW, CONN + text(CONN_IFNAME, "lo"))
+    refused(NODE_SET, attr(NODE_CM_ADDRESS, PEER) + u16(1, 22))
+
+
+def lengths():
+    wrong = (errno.EINVAL, errno.ERANGE)
+    for number, sizes in ((CONN_LOCAL_CID, (0, 1, 3, 4, 8)), (CONN_ENCAP, (0, 1, 2, 3, 5, 8)),
+                          (CONN_IFINDEX, (0, 3, 8)), (CONN_LOCAL_ADDR, (0, 4, 15, 17, 64)),
+                          (CONN_REMOTE_ADDR, (0, 4, 15, 17)), (CONN_LLADDR, (0, 5, 7)),
+                          (CONN_ORDERED_TX, (0, 2, 4))):
+        for size in sizes:
+            refusal = refused(CONN_NEW, CONN + attr(number, bytes(size)), wrong)
+            assert refusal.offset == 20 + len(CONN), (number, size, refusal.offset)
+    for size in (0, 1, 2, 3, 5, 7, 9):
+        refused(PARAM_SET, text(PARAM_NAME, "pdl_max_rtx") + attr(PARAM_VALUE, bytes(size)), wrong)
+
+
+def names():
+    wrong = (errno.EINVAL, errno.ERANGE)
+    refused(PARAM_GET, attr(PARAM_NAME, b"pdl_max_rtx"), wrong)
+    refused(PARAM_GET, attr(PARAM_NAME, b""), wrong)
+    refused(PARAM_GET, text(PARAM_NAME, "p" * 32), wrong)
+    refused(PARAM_GET, text(PARAM_NAME, "p" * 31), errno.ENOENT, "no parameter")
+    refused(PARAM_GET, text(PARAM_NAME, ""), errno.ENOENT, "no parameter")
+    # Names are bytes, whatever they are; a part of a name is not a name.
+    refused(PARAM_GET, attr(PARAM_NAME, b"\xff\xfe%s\n\0"), errno.ENOENT, "no parameter")
+    refused(PARAM_GET, text(PARAM_NAME, "pdl_max"), errno.ENOENT, "no parameter pdl_max")
+    assert nl.ask(PARAM_GET, text(PARAM_NAME, "pdl_max_rtx"))[0][PARAM_NAME][0] == b"pdl_max_rtx\0"
+
+
+def values_of_four_and_eight_bytes():
+    for size in ("=I", "=Q"):
+        nl.ask(PARAM_SET, text(PARAM_NAME, "pdl_max_rtx") + attr(PARAM_VALUE, struct.pack(size, 4)))
+    refused(PARAM_SET, text(PARAM_NAME, "pdl_max_rtx") + attr(PARAM_VALUE, struct.pack("=Q", (1 << 32) + 4)),
+            errno.ERANGE, "pdl_max_rtx 4294967300 is out of range 1..8")
+
+
+def nested():
+    name, value = text(PARAM_NAME, "pdl_window_size"), u32(PARAM_VALUE, 64)
+    new(attr(CONN_PARAM | NESTED, name + value))
+    # Without the flag, a nested attribute is not one.
+    refused(CONN_NEW, CONN + attr(CONN_PARAM, name + value), part="NLA_F_NESTED")
+    for inside in (name, value, b""):
+        refused(CONN_NEW, CONN + attr(CONN_PARAM | NESTED, inside), part="needs a name and a value")
+    refused(CONN_NEW, CONN + attr(CONN_PARAM | NESTED, name + value + u32(3, 1)))
+    refused(CONN_NEW, CONN + attr(CONN_PARAM | NESTED, name + value + b"\1"))
+    refusal = refused(CONN_NEW, CONN + attr(CONN_PARAM | NESTED, name + u32(PARAM_VALUE, 7)), errno.ERANGE,
+                      "pdl_window_size 7 is out of range 16..1024")
+    # The attribute at fault is the value inside.
+    assert refusal.offset == 20 + len(CONN) + 4 + len(name), refusal.offset
+
+
+def the_last_of_several_counts():
+    assert new(u16(CONN_LOCAL_CID, 5) + u16(CONN_LOCAL_CID, 6) + u16(CONN_LOCAL_CID, 7)) == 7
+
+
+def cut_off():
+    refused(CONN_NEW, CONN + b"\1")
+    refused(CONN_NEW, CONN + struct.pack("=HH", 200, CONN_LOCAL_CID) + b"\1\0")
+    refused(CONN_NEW, CONN + struct.pack("=HH", 3, CONN_LOCAL_CID))
+    refused(CONN_NEW, CONN + struct.pack("=HH", 0, CONN_LOCAL_CID))
+    for length in range(1, len(CONN)):
+        refused(CONN_NEW, CONN[:length])
+
+
+def enumerations():
+    wrong = (errno.EINVAL, errno.ERANGE)
+    for value in (3, 255, 0xffffffff):
+        refused(CONN_NEW, CONN + u32(CONN_ENCAP, value), wrong)
+    for value in (2, 255):
+        refused(CONN_NEW, CONN + u8(CONN_ORDERED_TX, value), wrong)
+    refused(PORT_NEW, u32(PORT_IFINDEX, LO) + u32(PORT_ENCAP, 4))
+    for value in (0, 0x80000000, 0xffffffff):
+        refused(PORT_NEW, u32(PORT_IFINDEX, value), wrong)
+
+
+def serves_nothing():
+    refused(PORT_GET, u32(PORT_IFINDEX, 0x7fffffff), errno.ENOENT, "not a port")
+    refused(PORT_NEW, u32(PORT_IFINDEX, 0x7fffffff), errno.ENODEV, "no such device")
+
+
+def noise():
+    """Random requests: each is answered, and the node works afterwards."""
+    seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().getrandbits(32)
+    print(f"# SEED={seed}", flush=True)
+    rng = random.Random(seed)
+    known = [text(1, "pdl_window_size"), u32(1, LO), u16(1, 1), CONN, attr(NODE_CM_ADDRESS, PEER)]
+    counts = {"taken": 0, "refused": 0}
+    for _ in range(5000):
+        payload = rng.choice([b"", rng.choice(known)])
+        for _ in range(rng.randrange(4)):
+            number = rng.randrange(28) | rng.choice([0, 0, NESTED])
+            data = rng.choice([rng.randbytes(rng.randrange(40)), rng.choice(known), bytes(4), PEER])
+            payload += attr(number, data)
+        if rng.randrange(4) == 0:
+            payload = payload[:rng.randrange(len(payload) + 1)]
+        try:
+            nl.ask(rng.randrange(18), payload, rng.choice([0, 0, 0, DUMP]))
+            counts["taken"] += 1
+        except Refused:
+            counts["refused"] += 1
+    print(f"# {counts}", flush=True)
+    assert counts["taken"] > 100 and counts["refused"] > 100, counts
+    assert nl.ask(NODE_GET)
+
+
+nl.ask(PORT_NEW, u32(PORT_IFINDEX, LO))
+tap.case("the family has one group", family)
+tap.case("unknown commands and wrong kinds of commands", commands)
+tap.case("a connection with only what is needed", what_is_needed_is_enough)
+tap.case("what is missing is named", missing)
+tap.case("unknown attributes are refused and pointed at", unknown)
+tap.case("attributes of replies are refused in requests", output_only)
+tap.case("wrong lengths are refused and pointed at", lengths)
+tap.case("names", names)
+tap.case("values of four and eight bytes", values_of_four_and_eight_bytes)
+tap.case("nested attributes", nested)
+tap.case("the last of several counts", the_last_of_several_counts)
+tap.case("requests that are cut off", cut_off)
+tap.case("values outside of their enumeration", enumerations)
+tap.case("devices that are not there", serves_nothing)
+tap.case("noise", noise)
+tap.end()
