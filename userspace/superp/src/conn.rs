@@ -93,8 +93,12 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
             out.either(&conns, |out| table(&conns, out))
         }
         ConnVerb::Add { settings } => {
-            let cid = client.add_conn(&spec(&settings)?)?;
-            out.either(&json!({ "local-cid": cid }), |out| out.line(cid))
+            let spec = spec(&settings)?;
+            let cid = client.add_conn(&spec)?;
+            out.either(&json!({ "local-cid": cid }), |out| match spec.local_cid {
+                Some(_) => Ok(()),
+                None => out.line(cid),
+            })
         }
         ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid)),
         ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
@@ -215,7 +219,8 @@ fn table(conns: &[Conn], out: &mut Out) -> Result<(), Failure> {
     for conn in conns {
         if let Some(stats) = &conn.stats {
             out.line(format_args!("\nconnection {}", conn.local_cid))?;
-            counters(stats, out)?;
+            let counted = stats.0.iter().filter(|(_, value)| *value != 0);
+            counters(&Counters(counted.cloned().collect()), out)?;
         }
     }
     Ok(())
