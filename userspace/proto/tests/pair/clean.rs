@@ -123,9 +123,9 @@ fn slow_receivers_cause_no_retransmission() {
                 for &end in slow {
                     pair.ends[end].cpu = Cpu { cost, batch };
                 }
-                stream(&mut pair, from, 60, |pair, end| write(pair, end, 100_000));
+                stream(&mut pair, from, 12, |pair, end| write(pair, end, 100_000));
                 assert_clean(&pair);
-                stream(&mut pair, from, 60, |pair, end| read(pair, end, 100_000));
+                stream(&mut pair, from, 12, |pair, end| read(pair, end, 100_000));
                 assert_clean(&pair);
             }
         }

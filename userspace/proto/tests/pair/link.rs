@@ -82,8 +82,4 @@ impl Link {
         }
         self.flights.remove(&key)
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.flights.clear();
-    }
 }

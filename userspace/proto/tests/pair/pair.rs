@@ -27,7 +27,6 @@ pub(crate) struct Cpu {
 #[derive(Clone, Debug)]
 pub(crate) struct Submitted {
     pub(crate) xid: u16,
-    pub(crate) request: Request,
     pub(crate) data: Vec<u8>,
     /// Addresses of the operations when there are several.
     pub(crate) addresses: Vec<u64>,
@@ -158,10 +157,6 @@ impl End {
         self.held.iter().flatten().count()
     }
 
-    pub(crate) fn dropped(&self, reason: DropReason) -> u32 {
-        self.drops.get(&reason).copied().unwrap_or(0)
-    }
-
     fn events(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             match event {
@@ -186,6 +181,9 @@ impl End {
     }
 }
 
+/// Of a time, a sender and a packet.
+pub(crate) type Filter = dyn FnMut(u64, usize, &Transmit) -> bool;
+
 pub(crate) struct Pair {
     pub(crate) now: u64,
     pub(crate) ends: [End; 2],
@@ -194,7 +192,7 @@ pub(crate) struct Pair {
     pub(crate) log: Vec<(u64, usize, Transmit)>,
     pub(crate) trace: bool,
     /// A packet for which this says `true` is lost.
-    pub(crate) filter: Option<Box<dyn FnMut(u64, usize, &Transmit) -> bool>>,
+    pub(crate) filter: Option<Box<Filter>>,
 }
 
 impl Pair {
@@ -238,7 +236,6 @@ impl Pair {
         }
         let submitted = Submitted {
             xid,
-            request,
             data,
             addresses,
         };

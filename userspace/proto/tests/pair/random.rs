@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Random transactions both ways over random links, in random configurations.
-//!
-//! `SUPERP_SEED=n cargo test random` runs one seed.
 
 use crate::link::LinkConfig;
 use crate::pair::{Cpu, Pair, A, B};
 use crate::rng::Rng;
 use crate::work::Work;
-use crate::{MS, SECOND, US};
+use crate::{seeds, MS, SECOND, US};
 use superp_proto::{Config, DropReason};
 
 fn config(rng: &mut Rng) -> Config {
@@ -102,14 +100,5 @@ fn run(seed: u64) {
 
 #[test]
 fn every_schedule_delivers_everything_once() {
-    if let Ok(seed) = std::env::var("SUPERP_SEED") {
-        return run(seed.parse().expect("SUPERP_SEED is a number"));
-    }
-    for seed in 0..600 {
-        let result = std::panic::catch_unwind(|| run(seed));
-        if let Err(panic) = result {
-            eprintln!("failed with SUPERP_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    seeds(400, run);
 }

@@ -57,12 +57,6 @@ fn send_ext(len: u32) -> ReqOp {
     }
 }
 
-/// Packets sent by `who`, as (PSN, retransmission).
-fn sent(pair: &Pair, who: usize) -> Vec<(u32, bool)> {
-    let log = pair.log.iter().filter(|entry| entry.1 == who);
-    log.map(|entry| (entry.2.psn, entry.2.retransmit)).collect()
-}
-
 /// Loses each transmission of `who` for which `lose(number)` holds.
 fn lose(pair: &mut Pair, who: usize, mut lose: impl FnMut(u32) -> bool + 'static) {
     let mut number = 0;
@@ -285,8 +279,10 @@ fn lost_acknowledgement_of_an_answered_transaction_is_asked_for() {
 
 #[test]
 fn peer_that_never_completes_a_transaction_is_given_up() {
-    let mut config = Config::default();
-    config.tal_transaction_timeout = 500 * MS / 10;
+    let config = Config {
+        tal_transaction_timeout: 500 * MS / 10,
+        ..Config::default()
+    };
     let mut pair = Pair::clean(&config);
     // B answers at the Packet Delivery Layer only: its replies are lost, its ACKs are not.
     pair.filter = Some(Box::new(|_, from, transmit| {
@@ -383,8 +379,10 @@ fn transaction_errors_of_the_initiator_are_dropped_and_reported() {
 
 #[test]
 fn request_with_too_many_packets_is_refused() {
-    let mut small = Config::default();
-    small.tal_max_pkt_per_trans = 4;
+    let small = Config {
+        tal_max_pkt_per_trans: 4,
+        ..Config::default()
+    };
     let link = LinkConfig::default();
     let mut pair = Pair::new([Config::default(), small], link, 0);
     let long = write(&mut pair, A, 10_000);
@@ -397,8 +395,10 @@ fn request_with_too_many_packets_is_refused() {
 
 #[test]
 fn reply_with_too_many_packets_is_refused() {
-    let mut small = Config::default();
-    small.tal_max_pkt_per_trans = 4;
+    let small = Config {
+        tal_max_pkt_per_trans: 4,
+        ..Config::default()
+    };
     let mut pair = Pair::new([Config::default(), small], LinkConfig::default(), 0);
     let token = pair.read(A, BASE, 10_000);
     pair.settle();
@@ -487,8 +487,10 @@ fn error_names_the_operation_that_failed() {
 
 #[test]
 fn error_is_terminal_before_the_request_is_fully_sent() {
-    let mut config = Config::default();
-    config.tal_max_pkt_per_trans = 4096;
+    let config = Config {
+        tal_max_pkt_per_trans: 4096,
+        ..Config::default()
+    };
     let mut pair = Pair::clean(&config);
     let address = 0;
     let token = pair.submit(A, ReqOp::Write { address }, bytes(1_000_000));
@@ -824,8 +826,10 @@ fn barrier_holds_until_all_before_are_complete() {
 
 #[test]
 fn full_transaction_window_is_told_when_it_opens() {
-    let mut config = Config::default();
-    config.tal_trans_window = 3;
+    let config = Config {
+        tal_trans_window: 3,
+        ..Config::default()
+    };
     let mut pair = Pair::clean(&config);
     for _ in 0..3 {
         pair.read(A, BASE, 100);
@@ -955,8 +959,10 @@ fn delayed_ack_is_sent_at_its_deadline() {
 
 #[test]
 fn early_and_mismatched_replies_are_refused() {
-    let mut config = Config::default();
-    config.pdl_window_size = 16;
+    let config = Config {
+        pdl_window_size: 16,
+        ..Config::default()
+    };
     let mut pair = Pair::clean(&config);
     let token = pair.read(A, BASE, 100);
     // Not sent yet.

@@ -188,7 +188,7 @@ impl Work {
         }
         let addresses = match op {
             ReqOp::Send { key, .. } => (0..u64::from(count))
-                .map(|i| u64::from(key) << 32 | i * len)
+                .map(|i| (u64::from(key) << 32) | (i * len))
                 .collect(),
             _ => addresses,
         };
@@ -234,6 +234,8 @@ impl Work {
                     self.pending = Some(next);
                     return;
                 }
+                // More than the limits of this connection allow: another one.
+                Err(SubmitError::BadCount { .. } | SubmitError::TooLong { .. }) => {}
                 Err(error) => panic!("{error:?} for {:?}", next.request),
             }
         }
@@ -256,6 +258,7 @@ impl Work {
                 immediate.qp
             );
         }
+        assert!(!here.memory.read_twice);
         let mut placed = 0;
         let (mut sent_messages, mut sent_immediates) = (0, 0);
         for (token, expected) in &self.expected {
