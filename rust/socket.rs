@@ -25,8 +25,8 @@ use crate::{
     conn::Conn,
     kapi::{
         errno::{
-            eaddrnotavail, ebadmsg, econnrefused, econnreset, edestaddrreq, ehostunreach, enobufs, enotconn,
-            eopnotsupp,
+            eaddrnotavail, ebadmsg, econnrefused, econnreset, edestaddrreq, ehostunreach, enobufs,
+            enotconn, eopnotsupp,
         },
         lock::{new_spinlock_bh, SpinLockBh},
         net::{node_of, Net},
@@ -148,7 +148,10 @@ impl Endpoint {
     /// a connection's lock may be held.
     pub(crate) fn deliver(&self, from: &MsgMeta, message: SkBuff) -> Result<(), Refused> {
         self.accepts(from)?;
-        let source = From { addr: from.remote, cid: from.cid };
+        let source = From {
+            addr: from.remote,
+            cid: from.cid,
+        };
         match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
             Some(Ok(())) => {
                 self.rx_messages.add(1, Relaxed);
@@ -193,7 +196,10 @@ impl Endpoint {
             tx_messages: self.tx_messages.load(Relaxed),
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
-            pending: self.requests.load(Relaxed).wrapping_add(self.messages.load(Relaxed)),
+            pending: self
+                .requests
+                .load(Relaxed)
+                .wrapping_add(self.messages.load(Relaxed)),
         }
     }
 
@@ -205,7 +211,10 @@ impl Endpoint {
             if queued >= sk.sndbuf() {
                 return false;
             }
-            match self.queued.cmpxchg(queued, queued.saturating_add(bytes), Relaxed) {
+            match self
+                .queued
+                .cmpxchg(queued, queued.saturating_add(bytes), Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => queued = now,
             }
@@ -295,7 +304,11 @@ impl Ticket {
         Ticket {
             qp,
             state: Atomic::new(UNARMED),
-            what: Done { token: 0, len, op: 0 },
+            what: Done {
+                token: 0,
+                len,
+                op: 0,
+            },
             kind: Kind::Message(bytes),
         }
     }
@@ -613,7 +626,11 @@ impl Socket {
         if write && rma.length != 0 && rma.length < conn.min_message() {
             return Err(EMSGSIZE);
         }
-        let what = Done { token: rma.token, len: rma.length, op: rma.op };
+        let what = Done {
+            token: rma.token,
+            len: rma.length,
+            op: rma.op,
+        };
         let ticket = Ticket::request(self.qp.clone(), &self.sk, what)?;
         conn.post(Work::new(ticket, qpn, op, rma.length, local)?)
     }
@@ -762,9 +779,13 @@ impl PinnedDrop for Socket {
 }
 
 fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
-    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>()).reader().read()
+    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
+        .reader()
+        .read()
 }
 
 fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
-    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>()).writer().write(value)
+    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
+        .writer()
+        .write(value)
 }

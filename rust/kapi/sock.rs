@@ -190,9 +190,7 @@ impl Sock {
     /// Queues a completion; `buffer` is an empty one. Any context up to softirq, under RCU.
     pub(crate) fn complete(&self, _: &rcu::Guard, buffer: SkBuff, record: &CompletionRecord) {
         // SAFETY: `self` is a valid socket, the buffer is handed over.
-        unsafe {
-            bindings::superp_sock_complete(self.as_ptr(), buffer.into_raw().cast(), record)
-        }
+        unsafe { bindings::superp_sock_complete(self.as_ptr(), buffer.into_raw().cast(), record) }
     }
 }
 
