@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SUPERp, the Scale-Up Ethernet protocol: root of the module. Parameters and the order of
-//! initialisation; everything else is in the rooms (Documentation/architecture.md).
+//! SUPERp, the Scale-Up Ethernet protocol. Root of the module: the order of initialisation;
+//! everything else is in the rooms (Documentation/architecture.md).
 
 use kernel::prelude::*;
 
@@ -16,7 +16,10 @@ mod region;
 mod socket;
 mod work;
 
-use kapi::uapi;
+use kapi::{
+    params::{ethertype, family, next_header},
+    uapi,
+};
 
 module! {
     type: Superp,
@@ -24,41 +27,12 @@ module! {
     authors: ["The SUPERp for Linux developers"],
     description: "SUPERp, the Scale-Up Ethernet protocol",
     license: "GPL",
-    params: {
-        family: u16 {
-            default: 22,
-            description: "Number of the address family (default 22, AF_SNA, which Linux never implemented)",
-        },
-        ethertype: u16 {
-            default: 0x88b5,
-            description: "EtherType of SUNH (default 0x88b5, IEEE local experimental 1)",
-        },
-        next_header: u8 {
-            default: 253,
-            description: "SUNH Next Header of SUPERp (default 253)",
-        },
-    },
 }
 
 /// Largest message, bytes.
 const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
 /// Any connection to an address.
 const CID_ANY: u32 = uapi::SUPERP_CID_ANY;
-
-/// Number of the address family in force.
-fn family() -> u16 {
-    *module_parameters::family.value()
-}
-
-/// EtherType of SUNH in force.
-fn ethertype() -> u16 {
-    *module_parameters::ethertype.value()
-}
-
-/// Next Header of SUPERp in force.
-fn next_header() -> u8 {
-    *module_parameters::next_header.value()
-}
 
 /// Everything that is registered with the kernel. Fields are dropped in this order: users first,
 /// then packets, then the namespaces' state.

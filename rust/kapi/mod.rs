@@ -9,6 +9,7 @@ pub(crate) mod map;
 pub(crate) mod net;
 pub(crate) mod nl;
 pub(crate) mod pages;
+pub(crate) mod params;
 pub(crate) mod path;
 pub(crate) mod rx;
 pub(crate) mod skb;

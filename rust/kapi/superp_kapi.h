@@ -14,6 +14,7 @@
 #include "kapi_net.h"
 #include "kapi_nl.h"
 #include "kapi_pages.h"
+#include "kapi_params.h"
 #include "kapi_path.h"
 #include "kapi_rx.h"
 #include "kapi_skb.h"

@@ -13,11 +13,14 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let info = node.info();
     request.reply(|msg| {
-        msg.put_u16(SUPERP_A_NODE_FAMILY, crate::family())?;
+        msg.put_u16(SUPERP_A_NODE_FAMILY, crate::kapi::params::family())?;
         msg.put_u32(SUPERP_A_NODE_UAPI_VERSION, SUPERP_UAPI_VERSION)?;
         msg.put_text(SUPERP_A_NODE_MODULE_VERSION, super::VERSION)?;
-        msg.put_u16(SUPERP_A_NODE_ETHERTYPE, crate::ethertype())?;
-        msg.put_u8(SUPERP_A_NODE_NEXT_HEADER, crate::next_header())?;
+        msg.put_u16(SUPERP_A_NODE_ETHERTYPE, crate::kapi::params::ethertype())?;
+        msg.put_u8(
+            SUPERP_A_NODE_NEXT_HEADER,
+            crate::kapi::params::next_header(),
+        )?;
         // CAST: The parameters' ranges.
         msg.put_u16(
             SUPERP_A_NODE_UDP_PORT,

@@ -214,7 +214,7 @@ impl Node {
     fn path_config(&self, id: &Identity) -> PathConfig {
         let header = Sunh {
             traffic_class: id.tclass,
-            next_header: crate::next_header(),
+            next_header: crate::kapi::params::next_header(),
             hop_limit: id.hop_limit,
             flow_label: (id.flow_label & 0xfff) as u16,
             source: id.local_sunh,
@@ -232,7 +232,7 @@ impl Node {
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
             dport: self.params.get(params::UDP_PORT) as u16,
-            ethertype: crate::ethertype(),
+            ethertype: crate::kapi::params::ethertype(),
         }
     }
 

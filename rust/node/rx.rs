@@ -31,7 +31,7 @@ impl Node {
         }
         let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
         let header = Sunh::parse(header);
-        if header.next_header != crate::next_header() {
+        if header.next_header != crate::kapi::params::next_header() {
             return Err(DropReason::NextHeader);
         }
         if !skb.pull(Sunh::LEN) {

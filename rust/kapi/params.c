@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Parameters of the module. They are here because those of the kernel crate
+ * cannot be read in /sys/module/superp/parameters, where programs look for the
+ * number of the address family.
+ */
+#include <linux/module.h>
+#include <linux/superp.h>
+
+#include "kapi_params.h"
+
+static ushort family = SUPERP_DEFAULT_FAMILY;
+module_param(family, ushort, 0444);
+MODULE_PARM_DESC(family, "Number of the address family (default 22, AF_SNA, which Linux never implemented)");
+
+static ushort ethertype = SUPERP_DEFAULT_ETHERTYPE;
+module_param(ethertype, ushort, 0444);
+MODULE_PARM_DESC(ethertype, "EtherType of SUNH (default 0x88b5, IEEE local experimental 1)");
+
+static u8 next_header = SUPERP_DEFAULT_NEXT_HEADER;
+module_param(next_header, byte, 0444);
+MODULE_PARM_DESC(next_header, "SUNH Next Header of SUPERp (default 253)");
+
+/**
+ * superp_param_family - number of the address family
+ *
+ * Context: any.
+ */
+u16 superp_param_family(void)
+{
+	return family;
+}
+
+/**
+ * superp_param_ethertype - EtherType of SUNH
+ *
+ * Context: any.
+ */
+u16 superp_param_ethertype(void)
+{
+	return ethertype;
+}
+
+/**
+ * superp_param_next_header - Next Header of SUPERp
+ *
+ * Context: any.
+ */
+u8 superp_param_next_header(void)
+{
+	return next_header;
+}
