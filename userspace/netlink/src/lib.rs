@@ -15,6 +15,7 @@
 
 mod client;
 mod codec;
+mod conn;
 mod error;
 mod event;
 mod object;
@@ -22,11 +23,11 @@ mod transport;
 pub mod uapi;
 
 pub use client::Client;
+pub use conn::{Conn, ConnSpec};
 pub use error::{Error, Refusal};
 pub use event::{Event, EventKind, Events};
 pub use object::{
-    Conn, ConnSpec, ConnState, Counters, Encap, Mac, Node, Param, Port, PortEncap, PortState, Qp,
-    Region,
+    ConnState, Counters, Encap, Mac, Node, Param, Port, PortEncap, PortState, Qp, Region,
 };
 
 /// Result of everything here.

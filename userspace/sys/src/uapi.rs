@@ -56,7 +56,7 @@ const MAGIC: u64 = 0xb5;
 // The numbering of asm-generic/ioctl.h. Architectures with another (alpha, mips, powerpc, sparc)
 // are found out by tests/layout.rs.
 const fn ioc(direction: u64, number: u64, size: usize) -> u64 {
-    direction << 30 | (size as u64) << 16 | MAGIC << 8 | number
+    (direction << 30) | ((size as u64) << 16) | (MAGIC << 8) | number
 }
 
 const fn iow(number: u64, size: usize) -> u64 {
