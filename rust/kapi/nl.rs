@@ -61,9 +61,11 @@ impl<'a> Request<'a> {
     pub(crate) fn net(self) -> Net {
         // SAFETY: By the type invariant.
         let net = unsafe { c::superp_nl_net(self.0.as_ptr()) };
+        // SAFETY: A request has a namespace.
+        let net = unsafe { NonNull::new_unchecked(net) };
         // SAFETY: A request holds its socket, which holds the namespace; what is done for a request
         // ends before the request does.
-        unsafe { Net::from_raw(NonNull::new_unchecked(net)) }
+        unsafe { Net::from_raw(net) }
     }
 
     /// The node that is meant.
@@ -93,7 +95,7 @@ impl<'a> Request<'a> {
     /// Refuses the request with a sentence. `at` is the attribute at fault.
     pub(crate) fn refuse(self, at: Option<Attr<'_>>, error: Error, text: &'static CStr) -> Error {
         // SAFETY: By the type invariants; the text is static.
-        unsafe { c::superp_nl_refuse(self.0.as_ptr(), Attr::ptr(at), text.as_ptr().cast()) };
+        unsafe { c::superp_nl_refuse(self.0.as_ptr(), Attr::ptr(at), text.as_char_ptr()) };
         error
     }
 
@@ -118,7 +120,7 @@ impl<'a> Request<'a> {
     pub(crate) fn missing(self, attr: u32, text: &'static CStr) -> Error {
         // CAST: Attribute types are 14 bits.
         // SAFETY: By the type invariant; the text is static.
-        unsafe { c::superp_nl_missing(self.0.as_ptr(), attr as u16, text.as_ptr().cast()) };
+        unsafe { c::superp_nl_missing(self.0.as_ptr(), attr as u16, text.as_char_ptr()) };
         EINVAL
     }
 
@@ -294,12 +296,10 @@ impl<'a> Dump<'a> {
     pub(crate) fn request(&self) -> Request<'a> {
         // SAFETY: By the type invariant.
         let info = unsafe { c::superp_nl_dump_info(self.cb.as_ptr()) };
-        // INVARIANT: It lives as long as the dump.
         // SAFETY: A dump has a request.
-        Request(
-            unsafe { NonNull::new_unchecked(info.cast_mut()) },
-            PhantomData,
-        )
+        let info = unsafe { NonNull::new_unchecked(info.cast_mut()) };
+        // INVARIANT: It lives as long as the dump.
+        Request(info, PhantomData)
     }
 
     /// Dumps objects in the order of their numbers: `next` gives the one with the lowest number
