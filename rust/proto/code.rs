@@ -94,3 +94,30 @@ impl fmt::Display for Code {
         write!(f, "{} ({}.{})", self.name(), self.major, self.minor)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_ordered_and_named() {
+        for pair in CODES.windows(2) {
+            let [(a, _), (b, _)] = pair else { continue };
+            assert!((a.major, a.minor) < (b.major, b.minor));
+        }
+        for (code, name) in CODES {
+            assert_eq!(code.name(), *name);
+        }
+    }
+
+    #[test]
+    fn unknown_codes_have_a_name_too() {
+        let name = |major, minor| Code { major, minor }.name();
+        assert_eq!(name(3, 99), Code::ACCESS.name());
+        assert_eq!(name(99, 0), "unknown error");
+        assert_eq!(
+            alloc::format!("{}", Code::ACCESS_KEY),
+            "access refused: no such key (3.1)"
+        );
+    }
+}

@@ -3,8 +3,8 @@
 //!
 //! Times are what software can keep [proto 3.13]. The spec's 500 ns would make every delayed ACK
 //! a retransmission, so the defaults here are chosen for hosts where a receiver may not run for
-//! some milliseconds; the two bounds that no setting undercuts are [`super::rtt::RTO_FLOOR`] and
-//! the rule that an ACK is delayed by a quarter of the retransmission timeout at most.
+//! some milliseconds. Two bounds no setting undercuts: a retransmission timeout is at least 1 ms more
+//! than the round trip (`RTO_FLOOR` in pdl/rtt.rs), and an ACK is delayed by a quarter of that at most.
 
 use core::fmt;
 
@@ -126,4 +126,54 @@ params! {
         "Longest life of a transaction before the connection is given up; 0 for no limit";
     CM_PORT, "cm_port", 0, 65_535, 7778, "",
         "Port of the connection manager";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Config;
+
+    #[test]
+    fn table_is_consistent() {
+        for param in PARAMS {
+            assert_eq!(param.check(param.default), Ok(()), "{}", param.name);
+            assert_eq!(Param::find(param.name), Some(param));
+            assert!(!param.doc.is_empty());
+        }
+        assert_eq!(Param::find("pdl_no_such"), None);
+    }
+
+    #[test]
+    fn error_names_parameter_value_and_range() {
+        let error = PDL_WINDOW_SIZE.check(2000).unwrap_err();
+        let text = alloc::format!("{error}");
+        assert_eq!(text, "pdl_window_size 2000 is outside 16..1024");
+    }
+
+    #[test]
+    fn every_parameter_of_a_connection_is_checked() {
+        let mut checked = 0;
+        for (index, param) in PARAMS.iter().enumerate() {
+            let mut config = Config::default();
+            assert_eq!(config.validate(), Ok(()));
+            if config.param(index).is_none() {
+                assert!(!config.set_param(index, param.default));
+                continue;
+            }
+            checked += 1;
+            assert_eq!(config.param(index), Some(param.default));
+            for bad in [param.min.checked_sub(1), param.max.checked_add(1)] {
+                let Some(bad) = bad else { continue };
+                assert!(config.set_param(index, bad));
+                let error = config.validate().unwrap_err();
+                assert_eq!((error.name, error.value), (param.name, bad));
+            }
+            for good in [param.min, param.max] {
+                assert!(config.set_param(index, good));
+                assert_eq!(config.validate(), Ok(()));
+                assert_eq!(config.param(index), Some(good));
+            }
+        }
+        assert_eq!(checked, 13);
+    }
 }

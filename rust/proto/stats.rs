@@ -21,7 +21,7 @@ pub struct Stats {
     pub rx_bytes: u64,
     /// Operations delivered.
     pub rx_operations: u64,
-    /// New pure ACKs received.
+    /// Pure ACKs received, those with an old PSN too.
     pub rx_acks: u64,
     /// Negative acknowledgements received.
     pub rx_nacks: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub timeouts: u64,
     /// Packets sent to ask for an acknowledgement, with an old PSN and nothing in them.
     pub probes: u64,
-    /// Packets received a second time.
+    /// Packets received a second time, and probes of the peer.
     pub duplicates: u64,
     /// Packets received above a hole.
     pub out_of_order: u64,

@@ -132,7 +132,7 @@ impl<A: Slabs> Connection<A> {
         }
         let timers = [
             self.send.deadline(self.waiting()),
-            self.ack_deadline(),
+            self.ack.due(),
             self.initiator.deadline().map(|(at, _)| at),
         ];
         timers.into_iter().flatten().min()

@@ -33,12 +33,15 @@ impl<A: Slabs> Connection<A> {
             Arrival::AboveHole => {
                 self.stats.out_of_order = self.stats.out_of_order.wrapping_add(1);
             }
+            // A pure ACK re-uses an old PSN when the window has no room for it.
+            Arrival::Duplicate | Arrival::Beyond if pure => {
+                self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
+                return Received::AckOnly;
+            }
             Arrival::Duplicate | Arrival::Beyond => {
                 self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
                 // The ACK for the first copy may have been lost [proto 3.8].
-                if !pure {
-                    self.ack.at_once(now);
-                }
+                self.ack.at_once(now);
                 return Received::Duplicate;
             }
         }
@@ -52,7 +55,6 @@ impl<A: Slabs> Connection<A> {
             self.ack.pure_ack(now);
         } else {
             self.ack.packet(now);
-            self.send.heard();
         }
         // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
         // no interest, and telling of them would be answered in kind for ever.

@@ -23,7 +23,7 @@ impl<A: Slabs> Connection<A> {
         }
         let ack_psn = self.receive.ack_psn();
         if self.target.has_packet() || self.initiator.has_packet() {
-            if self.send.has_data_room(ack_psn) {
+            if self.send.has_room(ack_psn) {
                 self.unblock(now);
                 let content = self.next_content()?;
                 return self.send_new(now, content);
@@ -37,26 +37,16 @@ impl<A: Slabs> Connection<A> {
         } else {
             self.unblock(now);
         }
-        if self.ack_deadline().is_none_or(|at| at > now) {
+        if self.ack.due().is_none_or(|at| at > now) {
             return None;
         }
-        if !self.send.numbers_pure_acks() {
-            return Some(self.unnumbered(false));
-        }
-        if self.send.has_room(ack_psn) {
+        if self.send.has_ack_room(ack_psn) {
             return self.send_new(now, Content::None);
         }
-        let base = self.send.full_window_resend(now)?;
-        self.retransmit(now, base)
-    }
-
-    /// When an acknowledgement that is owed can be sent.
-    pub(super) fn ack_deadline(&self) -> Option<u64> {
-        let due = self.ack.due()?;
-        if !self.send.numbers_pure_acks() || self.send.has_room(self.receive.ack_psn()) {
-            return Some(due);
+        match self.send.overdue_base(now) {
+            Some(base) => self.retransmit(now, base),
+            None => Some(self.unnumbered(false)),
         }
-        Some(due.max(self.send.full_window_deadline()))
     }
 
     /// Ends the time in which the window is too full for what there is to send.

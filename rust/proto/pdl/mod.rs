@@ -5,7 +5,7 @@ mod ack;
 mod list;
 mod receive;
 mod reuse;
-pub(super) mod rtt;
+mod rtt;
 mod send;
 
 pub(super) use ack::AckSchedule;

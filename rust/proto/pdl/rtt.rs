@@ -101,7 +101,7 @@ impl Rtt {
     /// a hole may be re-sent again [proto 3.12].
     pub(crate) fn guard(&self) -> u64 {
         if self.srtt8 == 0 {
-            return self.overdue();
+            return self.least;
         }
         let slack = (self.srtt8 >> 5).max(self.rttvar4 >> 1).max(RTO_FLOOR);
         self.srtt().saturating_add(slack)

@@ -3,11 +3,10 @@
 //!
 //! Loss is inferred from evidence. Every transmission, retransmissions included, has a number. When a
 //! packet that was sent once is acknowledged and a transmission with a lower number is not, the latter
-//! is lost if at least `reorder` others were made after it up to the acknowledged one, or if
-//! it is older than a guard time. `reorder` starts at 3 and grows to what the path has shown to be mere
-//! reordering. On a path that keeps order none of this ever happens without a loss. Unacknowledged
-//! packets are listed in the order of transmission, so only the head of the list is ever looked at.
-//! Nothing is inferred about PSNs beyond those that the SACK bitmaps have had room to name.
+//! is lost if it is older than a guard time, or if three others were made after it, unless the path has
+//! lately been seen to reorder. On a path that keeps order there is no such evidence without a loss.
+//! Unacknowledged packets are listed in the order of transmission, so that only the head of the list is
+//! ever looked at. Nothing is inferred about PSNs beyond those that the SACK bitmaps have had room to name.
 
 use super::super::bitmap::Bitmap;
 use super::super::config::Config;
@@ -17,15 +16,15 @@ use super::super::wire::PdlHeader;
 use super::list::{Link, List, Membership};
 use super::rtt::Rtt;
 
-/// Initial number of later transmissions whose acknowledgement makes a packet lost.
+/// Number of later transmissions, the last of them acknowledged, that make a packet lost.
 const REORDER: u32 = 3;
+
+/// Time in ns for which a path that was seen to reorder is expected to.
+const REORDER_MEMORY: u64 = 1_000_000_000;
 
 /// Smallest window in which pure ACKs take PSNs. In a smaller one they would leave no room for what
 /// they are not asked to be acknowledged by; there they re-use an old PSN [proto 3.10, 3.11].
 const PURE_ACK_WINDOW: u32 = 4;
-
-/// Most slots kept free for pure ACKs.
-const ACK_RESERVE_MAX: u32 = 16;
 
 /// What a PSN carries: enough to build the packet again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,8 +98,6 @@ pub(crate) struct SendWindow<A: Slabs> {
     /// `max_spsn - unacked_spsn`: own limit and last received RWIN.
     window: u32,
     window_max: u32,
-    /// Next PSN when the peer last sent something that asks for an ACK.
-    heard: u32,
     /// Unacknowledged slots in the order of transmission.
     sent: List,
     lost: List,
@@ -109,7 +106,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     newest: Option<u32>,
     /// First PSN about which the SACK bitmaps have not had room to say anything yet.
     reported: u32,
-    reorder: u32,
+    /// Until then the path is expected to reorder.
+    reorders_until: u64,
     /// Slots in the window with content.
     data: u32,
     /// Retransmissions still allowed on this event.
@@ -138,13 +136,12 @@ impl<A: Slabs> SendWindow<A> {
             next_spsn: config.start_psn,
             window: config.pdl_window_size,
             window_max: config.pdl_window_size,
-            heard: config.start_psn.wrapping_sub(1),
             sent: List::EMPTY,
             lost: List::EMPTY,
             next_transmission: 0,
             newest: None,
             reported: config.start_psn,
-            reorder: REORDER,
+            reorders_until: 0,
             data: 0,
             budget: 0,
             timer_start: now,
@@ -193,23 +190,6 @@ impl<A: Slabs> SendWindow<A> {
         &self.rtt
     }
 
-    /// Whether a packet with content that carries `ack_psn` may take a new PSN.
-    ///
-    /// While the peer sends data too, a part of the window is kept for pure ACKs: with both windows full
-    /// of data each end would have to wait a round trip for room to let the other go on.
-    pub(crate) fn has_data_room(&self, ack_psn: u32) -> bool {
-        let reserve = match psn_diff(self.heard, self.unacked_spsn()) {
-            0.. => (self.window / 8).min(ACK_RESERVE_MAX),
-            _ => 0,
-        };
-        self.has_room(ack_psn) && self.outstanding().saturating_add(reserve) < self.window
-    }
-
-    /// Notes that the peer sent something that asks for an ACK.
-    pub(crate) fn heard(&mut self) {
-        self.heard = self.next_spsn;
-    }
-
     /// Whether a packet that carries `ack_psn` may take a new PSN.
     ///
     /// The last slot is used only for news to the peer, so that both ends can never fill their windows
@@ -229,9 +209,9 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Whether pure ACKs take PSNs of their own.
-    pub(crate) fn numbers_pure_acks(&self) -> bool {
-        self.window >= PURE_ACK_WINDOW
+    /// Whether a pure ACK that carries `ack_psn` may take a new PSN.
+    pub(crate) fn has_ack_room(&self, ack_psn: u32) -> bool {
+        self.window >= PURE_ACK_WINDOW && self.has_room(ack_psn)
     }
 
     /// Judges acknowledgement fields. Changes nothing. `Err`: of a packet never sent [proto 3.2].
@@ -362,21 +342,13 @@ impl<A: Slabs> SendWindow<A> {
         Some((self.psn(index), slot.content, cause))
     }
 
-    /// The packet that must carry an ACK when the window is full, if it is time to [proto 3.11].
-    ///
-    /// Not before its own acknowledgement is overdue: as long as it is not, that acknowledgement is on
-    /// its way, and with it room for an ACK.
-    pub(crate) fn full_window_resend(&self, now: u64) -> Option<(u32, Content, Cause)> {
+    /// The packet to carry an ACK for which the window has no room [proto 3.11], once its own
+    /// acknowledgement is overdue. Before, an ACK is better sent alone with an old PSN.
+    pub(crate) fn overdue_base(&self, now: u64) -> Option<(u32, Content, Cause)> {
         let psn = self.unacked_spsn();
-        let slot = self.slots.get(psn)?;
-        (self.full_window_deadline() <= now).then_some((psn, slot.content, Cause::FullWindow))
-    }
-
-    /// When `full_window_resend` is due at the earliest.
-    pub(crate) fn full_window_deadline(&self) -> u64 {
-        self.slots
-            .get(self.unacked_spsn())
-            .map_or(0, |slot| slot.last_sent.saturating_add(self.rtt.overdue()))
+        let slot = self.slots.get(psn).filter(|_| self.outstanding() > 0)?;
+        let overdue = slot.last_sent.saturating_add(self.rtt.overdue());
+        (overdue <= now).then_some((psn, slot.content, Cause::FullWindow))
     }
 
     /// Counts a retransmission of `psn` made now. With `content` gone, what is sent is a pure ACK.
@@ -517,7 +489,8 @@ impl<A: Slabs> SendWindow<A> {
         let guard = self.rtt.guard();
         while let Some((index, slot, later)) = self.suspect() {
             // What was re-sent once is re-sent again by age only [proto 3.12].
-            let by_count = slot.retransmits == 0 && later >= self.reorder;
+            let counts = slot.retransmits == 0 && now >= self.reorders_until;
+            let by_count = counts && later >= REORDER;
             let by_age = slot.last_sent.saturating_add(guard) <= now;
             if !by_count && !by_age {
                 return;
@@ -547,8 +520,7 @@ impl<A: Slabs> SendWindow<A> {
             .map_or(0, |newest| psn_diff(newest, slot.transmission));
         if behind > 0 && psn_diff(psn, self.reported) < 0 {
             // An earlier ACK could have named it and did not: it was late, not lost.
-            let degree = (behind as u32).saturating_add(1).min(self.window_max);
-            self.reorder = self.reorder.max(degree);
+            self.reorders_until = now.saturating_add(REORDER_MEMORY);
         }
         let newer = |newest| psn_diff(slot.transmission, newest) > 0;
         if seen.newest.is_none_or(newer) {

@@ -258,17 +258,24 @@ fn at_most_the_configured_number_is_resent_on_one_event() {
 }
 
 #[test]
-fn reordering_that_was_seen_is_tolerated() {
+fn where_reordering_was_seen_only_age_counts() {
     let mut window = window(64, 0);
-    send(&mut window, 0, 20);
-    // 0 was overtaken by five others, then came by itself.
-    take(&mut window, MS, &ack(u32::MAX, &[4, 5]));
-    take(&mut window, MS, &ack(u32::MAX, &[3, 4, 5]));
-    take(&mut window, MS, &ack(u32::MAX, &[2, 3, 4, 5]));
-    assert_eq!(window.reorder, 4);
-    take(&mut window, MS, &ack(5, &[4]));
-    assert!(window.reorder >= 5);
+    send(&mut window, 0, 30);
+    take(&mut window, MS, &ack(u32::MAX, &[1, 2]));
+    // 0 was late, not lost.
+    take(&mut window, MS, &ack(2, &[]));
+    take(&mut window, MS, &ack(2, &[10, 11, 12]));
     assert_eq!(retransmit(&mut window, MS), []);
+    let guard = window.rtt.guard();
+    assert_eq!(window.deadline(true), Some(guard));
+    window.expire(guard, true, false);
+    assert_eq!(retransmit(&mut window, guard), [3, 4, 5, 6, 7, 8, 9, 10]);
+    // In time it is forgotten.
+    take(&mut window, 2 * MS, &ack(29, &[]));
+    let later = 3 * REORDER_MEMORY;
+    send(&mut window, later, 10);
+    take(&mut window, later + MS, &ack(29, &[3, 4]));
+    assert_eq!(retransmit(&mut window, later + MS), [30, 31]);
 }
 
 #[test]
@@ -410,12 +417,26 @@ fn packet_that_is_not_needed_any_more_stops_the_timer() {
 }
 
 #[test]
-fn full_window_is_resent_only_when_its_answer_is_overdue() {
+fn base_carries_an_ack_only_when_its_own_is_overdue() {
     let mut window = window(16, 0);
-    send(&mut window, 0, 15);
-    window.assign(0, Content::None, 1);
-    let at = window.full_window_deadline();
-    assert_eq!(window.full_window_resend(at - 1), None);
+    assert_eq!(window.overdue_base(u64::MAX), None);
+    send(&mut window, 7, 16);
+    let at = 7 + window.rtt.overdue();
+    assert_eq!(window.overdue_base(at - 1), None);
     let expected = (0, request(0), Cause::FullWindow);
-    assert_eq!(window.full_window_resend(at), Some(expected));
+    assert_eq!(window.overdue_base(at), Some(expected));
+}
+
+#[test]
+fn pure_acks_take_no_psn_in_the_smallest_windows() {
+    for (size, expected) in [(3, false), (4, true)] {
+        let mut window = window(16, 0);
+        let pdl = PdlHeader {
+            window: size,
+            ..ack(u32::MAX, &[])
+        };
+        take(&mut window, 0, &pdl);
+        assert_eq!(window.has_ack_room(0), expected);
+        assert!(window.has_room(0));
+    }
 }

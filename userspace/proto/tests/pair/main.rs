@@ -7,6 +7,7 @@
 mod clean;
 mod hostile;
 mod link;
+mod loss;
 mod node;
 mod pair;
 mod random;
