@@ -272,6 +272,9 @@ impl Conn {
                 ))
             }
         }
+        if let Some(path) = &inner.path {
+            path.resolve();
+        }
         inner.state = ConnState::Established;
         self.established.store(true, Relaxed);
         drop(inner);

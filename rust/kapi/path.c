@@ -28,6 +28,7 @@
  * @dev: the device, for SUNH
  * @dev_tracker: of the reference to it
  * @dst_cache: the route, for UDP
+ * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
  * @hash: tells this flow from others where the stack cannot look into the packet
  * @headroom: bytes that headers took most lately
  */
@@ -39,6 +40,7 @@ struct superp_path {
 	struct net_device *dev;
 	netdevice_tracker dev_tracker;
 	struct dst_cache dst_cache;
+	u32 priority;
 	u32 hash;
 	u32 headroom;
 };
@@ -187,6 +189,7 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
 	path->config = *config;
 	memcpy(&path->local, config->local, sizeof(path->local));
 	memcpy(&path->remote, config->remote, sizeof(path->remote));
+	path->priority = rt_tos2priority(config->tclass);
 	path->hash = jhash(config, sizeof(*config), net_hash_mix(net));
 	*err = superp_path_init(path);
 	if (*err) {
@@ -259,6 +262,60 @@ u32 superp_path_headroom(const struct superp_path *path)
 	return READ_ONCE(path->headroom);
 }
 
+static struct neighbour *superp_path_neigh(const struct superp_path *path)
+{
+	if (ipv6_addr_v4mapped(&path->remote))
+		return ip_neigh_gw4(path->dev, path->remote.s6_addr32[3]);
+	return ip_neigh_gw6(path->dev, &path->remote);
+}
+
+/**
+ * superp_path_resolve - find the peer's Ethernet address before the first packet
+ * @path: the path
+ *
+ * A neighbour that is being resolved queues only a few jumbo frames; a first window would be lost.
+ *
+ * Context: process or softirq; does not wait for the answer.
+ */
+void superp_path_resolve(struct superp_path *path)
+{
+	struct neighbour *neigh = NULL;
+	struct dst_entry *dst;
+	struct in6_addr in6;
+	struct rtable *rt;
+	__be32 in4;
+
+	rcu_read_lock_bh();
+	switch (path->config.encap) {
+	case SUPERP_PATH_SUNH:
+		if (path->config.has_mac || !netif_running(path->dev))
+			break;
+		neigh = superp_path_neigh(path);
+		if (IS_ERR(neigh) || !refcount_inc_not_zero(&neigh->refcnt))
+			neigh = NULL;
+		break;
+	case SUPERP_PATH_UDP4:
+		rt = superp_path_route4(path, &in4);
+		if (IS_ERR(rt))
+			break;
+		neigh = dst_neigh_lookup(&rt->dst, &path->remote.s6_addr32[3]);
+		ip_rt_put(rt);
+		break;
+	case SUPERP_PATH_UDP6:
+		dst = superp_path_route6(path, &in6);
+		if (IS_ERR(dst))
+			break;
+		neigh = dst_neigh_lookup(dst, &path->remote);
+		dst_release(dst);
+		break;
+	}
+	if (neigh) {
+		neigh_event_send(neigh, NULL);
+		neigh_release(neigh);
+	}
+	rcu_read_unlock_bh();
+}
+
 static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -281,7 +338,6 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 	skb_reset_network_header(skb);
 	skb->protocol = htons(config->ethertype);
 	skb->dev = dev;
-	__skb_set_sw_hash(skb, path->hash, true);
 	if (config->has_mac) {
 		err = -EINVAL;
 		if (dev_hard_header(skb, dev, config->ethertype, config->mac, NULL, skb->len) < 0)
@@ -291,10 +347,7 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 	}
 
 	rcu_read_lock();
-	if (ipv6_addr_v4mapped(&path->remote))
-		neigh = ip_neigh_gw4(dev, path->remote.s6_addr32[3]);
-	else
-		neigh = ip_neigh_gw6(dev, &path->remote);
+	neigh = superp_path_neigh(path);
 	if (IS_ERR(neigh)) {
 		rcu_read_unlock();
 		err = PTR_ERR(neigh);
@@ -329,7 +382,6 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb)
 			   SUPERP_UDP4_SIZE);
 	if (err)
 		goto drop_route;
-	__skb_set_sw_hash(skb, path->hash, true);
 	udp_tunnel_xmit_skb(rt, NULL, skb, saddr, path->remote.s6_addr32[3], config->tclass,
 			    config->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
 			    htons(config->sport), htons(config->dport), false, false, 0);
@@ -361,7 +413,6 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb)
 			   SUPERP_UDP6_SIZE);
 	if (err)
 		goto drop_route;
-	__skb_set_sw_hash(skb, path->hash, true);
 	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, &saddr, &path->remote, config->tclass,
 			     config->hop_limit ? : ip6_dst_hoplimit(dst),
 			     htonl(config->flow_label), htons(config->sport),
@@ -389,6 +440,8 @@ drop:
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb)
 {
+	skb->priority = path->priority;
+	__skb_set_sw_hash(skb, path->hash, true);
 	switch (path->config.encap) {
 	case SUPERP_PATH_UDP4:
 		return superp_path_xmit_udp4(path, skb);

@@ -107,6 +107,13 @@ impl Path {
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw()) })
     }
 
+    /// Begins to find the peer's Ethernet address, so that the first packets need not wait for it.
+    /// Process context or softirq; does not wait for the answer.
+    pub(crate) fn resolve(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_resolve(self.0.as_ptr()) }
+    }
+
     /// The longest packet now, in bytes from its PDL header on: the device's MTU, or for UDP the
     /// path MTU as far as known and at most the device's, less the headers below. 0 without a
     /// device or route. Process or softirq context.

@@ -91,6 +91,7 @@ impl Node {
                 c"no path to the peer: check device, addresses and routes",
             )
         })?;
+        path.resolve();
         let mut identity = identity;
         let most = path.mtu().min(MTU_MAX);
         identity.config.mtu = match params.mtu {
