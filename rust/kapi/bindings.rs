@@ -12,7 +12,13 @@
     unused_imports,
     unsafe_op_in_unsafe_fn
 )]
-#![allow(clippy::all)]
+#![allow(
+    clippy::all,
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks
+)]
 
 use kernel::{ffi, prelude::*};
 use pin_init::MaybeZeroable;

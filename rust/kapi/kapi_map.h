@@ -8,6 +8,5 @@ struct xarray;
 
 void superp_map_init(struct xarray *xa);
 int superp_map_insert(struct xarray *xa, u32 key, void *entry);
-int superp_map_alloc(struct xarray *xa, u32 min, u32 max, void *entry, u32 *key);
 
 #endif /* _SUPERP_KAPI_MAP_H */

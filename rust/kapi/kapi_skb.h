@@ -11,16 +11,12 @@ struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear);
 void superp_skb_free(struct sk_buff *skb);
 void superp_skb_consume(struct sk_buff *skb);
 u32 superp_skb_len(const struct sk_buff *skb);
-u32 superp_skb_truesize(const struct sk_buff *skb);
 const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len);
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len);
 int superp_skb_pad(struct sk_buff *skb, u32 len);
 bool superp_skb_may_pull(struct sk_buff *skb, u32 len);
 bool superp_skb_pull(struct sk_buff *skb, u32 len);
-int superp_skb_trim(struct sk_buff *skb, u32 len);
-int superp_skb_copy_out(const struct sk_buff *skb, u32 offset, u8 *to, u32 len);
 struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len);
-void superp_skb_set_priority(struct sk_buff *skb, u32 priority);
 
 /**
  * struct superp_skb_chain - packets in the order of a key

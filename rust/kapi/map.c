@@ -9,7 +9,7 @@
  */
 void superp_map_init(struct xarray *xa)
 {
-	xa_init_flags(xa, XA_FLAGS_ALLOC);
+	xa_init(xa);
 }
 
 /**
@@ -24,20 +24,4 @@ void superp_map_init(struct xarray *xa)
 int superp_map_insert(struct xarray *xa, u32 key, void *entry)
 {
 	return xa_insert(xa, key, entry, GFP_KERNEL);
-}
-
-/**
- * superp_map_alloc - put an entry in under the smallest free key
- * @xa: the table
- * @min: the smallest key that will do
- * @max: the largest
- * @entry: a pointer whose two low bits are clear
- * @key: where the key goes
- *
- * Context: process.
- * Return: 0, -EBUSY if there is none, -ENOMEM.
- */
-int superp_map_alloc(struct xarray *xa, u32 min, u32 max, void *entry, u32 *key)
-{
-	return xa_alloc(xa, key, entry, XA_LIMIT(min, max), GFP_KERNEL);
 }

@@ -3,9 +3,11 @@
 //! A table of reference-counted objects by 32-bit key, read under RCU.
 
 use super::bindings as c;
-use core::{marker::PhantomData, mem::ManuallyDrop, ops::RangeInclusive, ptr};
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr};
 use kernel::{
-    bindings, ffi,
+    bindings,
+    error::to_result,
+    ffi,
     prelude::*,
     sync::{rcu, Arc},
     types::Opaque,
@@ -93,31 +95,14 @@ impl<T: Send + Sync> RcuMap<T> {
     ///
     /// Errors: `EBUSY` if the key is taken, `ENOMEM`.
     pub(crate) fn insert(&self, key: u32, object: Arc<T>) -> Result {
-        let entry = Arc::into_raw(object).cast_mut().cast();
+        let entry: *mut ffi::c_void = Arc::into_raw(object).cast_mut().cast();
         // SAFETY: By the type invariant the xarray is initialised.
         let ret = unsafe { c::superp_map_insert(self.xa.get().cast(), key, entry) };
-        self.inserted(ret, entry)
-    }
-
-    /// Puts an object in under the smallest free key of `range`, and returns that key. Process
-    /// context.
-    ///
-    /// Errors: `EBUSY` if there is none, `ENOMEM`.
-    pub(crate) fn alloc(&self, range: RangeInclusive<u32>, object: Arc<T>) -> Result<u32> {
-        let entry = Arc::into_raw(object).cast_mut().cast();
-        let mut key = 0;
-        // SAFETY: By the type invariant the xarray is initialised; `key` is valid for the call.
-        let ret = unsafe {
-            c::superp_map_alloc(
-                self.xa.get().cast(),
-                *range.start(),
-                *range.end(),
-                entry,
-                &mut key,
-            )
-        };
-        self.inserted(ret, entry)?;
-        Ok(key)
+        if ret < 0 {
+            // SAFETY: `entry` comes from `Arc::into_raw` and did not get into the table.
+            drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
+        }
+        to_result(ret)
     }
 
     /// Takes an object out, and returns it when no lookup that found it in the table is under way
@@ -133,9 +118,7 @@ impl<T: Send + Sync> RcuMap<T> {
     /// put in meanwhile may stay. Process context.
     pub(crate) fn clear(&self) {
         let mut erased = KVVec::new();
-        let mut from = Some(0);
-        while let Some((key, _)) = from.and_then(|from| self.next(from)) {
-            from = key.checked_add(1);
+        for (key, _) in self.iter() {
             let room = erased.reserve(1, GFP_KERNEL);
             let Some(object) = self.erase(key) else {
                 continue;
@@ -160,16 +143,6 @@ impl<T: Send + Sync> RcuMap<T> {
         let entry = unsafe { bindings::xa_erase(self.xa.get(), key as usize) };
         // SAFETY: By the type invariant a non-null entry owns a reference, which is ours now.
         (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) })
-    }
-
-    /// What came of putting `entry` in.
-    fn inserted(&self, ret: ffi::c_int, entry: *mut ffi::c_void) -> Result {
-        if ret < 0 {
-            // SAFETY: `entry` comes from `Arc::into_raw` and did not get into the table.
-            drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
-            return Err(Error::from_errno(ret));
-        }
-        Ok(())
     }
 
     /// A new reference to the object behind an entry.

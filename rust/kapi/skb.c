@@ -72,17 +72,6 @@ u32 superp_skb_len(const struct sk_buff *skb)
 }
 
 /**
- * superp_skb_truesize - how much memory does a packet stand for?
- * @skb: the packet
- *
- * Return: bytes.
- */
-u32 superp_skb_truesize(const struct sk_buff *skb)
-{
-	return skb->truesize;
-}
-
-/**
  * superp_skb_head - the linear part of a packet
  * @skb: the packet
  * @len: where its length goes, in bytes
@@ -164,36 +153,6 @@ bool superp_skb_pull(struct sk_buff *skb, u32 len)
 }
 
 /**
- * superp_skb_trim - remove the end of a packet
- * @skb: the packet
- * @len: how much may remain, in bytes
- *
- * Context: any.
- * Return: 0 or -ENOMEM.
- */
-int superp_skb_trim(struct sk_buff *skb, u32 len)
-{
-	return pskb_trim(skb, len);
-}
-
-/**
- * superp_skb_copy_out - copy bytes of a packet
- * @skb: the packet
- * @offset: of the first
- * @to: where they go
- * @len: how many
- *
- * Context: any.
- * Return: 0, or -EFAULT if the packet has too few.
- */
-int superp_skb_copy_out(const struct sk_buff *skb, u32 offset, u8 *to, u32 len)
-{
-	if (offset > skb->len || len > skb->len - offset)
-		return -EFAULT;
-	return skb_copy_bits(skb, offset, to, len);
-}
-
-/**
  * superp_skb_slice - make a packet of some bytes of another, in the same memory
  * @skb: the other
  * @offset: of the first byte
@@ -221,16 +180,6 @@ struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
 		return NULL;
 	}
 	return slice;
-}
-
-/**
- * superp_skb_set_priority - by which queueing disciplines and VLAN devices choose
- * @skb: the packet
- * @priority: a class, or 0 for the default
- */
-void superp_skb_set_priority(struct sk_buff *skb, u32 priority)
-{
-	skb->priority = priority;
 }
 
 /* Takes the first packet out. The tree's links share memory with @next, @prev and @dev. */

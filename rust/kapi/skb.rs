@@ -66,12 +66,6 @@ impl SkBuff {
         unsafe { c::superp_skb_len(self.as_ptr()) as usize }
     }
 
-    /// Bytes of memory that this is charged for.
-    pub(crate) fn truesize(&self) -> usize {
-        // SAFETY: By the type invariant.
-        unsafe { c::superp_skb_truesize(self.as_ptr()) as usize }
-    }
-
     /// The linear part: as much of the beginning as can be read in place.
     pub(crate) fn head(&self) -> &[u8] {
         let mut len = 0;
@@ -124,23 +118,6 @@ impl SkBuff {
         u32::try_from(len).is_ok_and(|len| unsafe { c::superp_skb_pull(self.as_ptr(), len) })
     }
 
-    /// Removes what is beyond the first `len` bytes, if anything. Errors: `ENOMEM`.
-    pub(crate) fn trim(&mut self, len: usize) -> Result {
-        match u32::try_from(len) {
-            // SAFETY: By the type invariant.
-            Ok(len) => to_result(unsafe { c::superp_skb_trim(self.as_ptr(), len) }),
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// Copies the bytes from `offset` on. Errors: `EFAULT` if there are too few.
-    pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result {
-        let offset = offset.try_into().map_err(|_| EFAULT)?;
-        let len = to.len().try_into().map_err(|_| EFAULT)?;
-        // SAFETY: By the type invariant; `to` is valid for `len` bytes.
-        to_result(unsafe { c::superp_skb_copy_out(self.as_ptr(), offset, to.as_mut_ptr(), len) })
-    }
-
     /// The bytes `offset..offset + len` as a packet of its own, which shares the memory. `None` if
     /// there are too few, or no memory.
     pub(crate) fn slice(&self, offset: usize, len: usize) -> Option<Self> {
@@ -149,12 +126,6 @@ impl SkBuff {
         let skb = NonNull::new(unsafe { c::superp_skb_slice(self.as_ptr(), offset, len) })?;
         // INVARIANT: It is new.
         Some(Self(skb))
-    }
-
-    /// Sets the priority by which queueing disciplines and VLAN devices choose (`skb->priority`).
-    pub(crate) fn set_priority(&mut self, priority: u32) {
-        // SAFETY: By the type invariant.
-        unsafe { c::superp_skb_set_priority(self.as_ptr(), priority) }
     }
 
     /// Frees a packet that has served its purpose: unlike a drop, it does not count as a loss for
