@@ -285,7 +285,9 @@ void superp_path_resolve(struct superp_path *path)
 	struct rtable *rt;
 	__be32 in4;
 
-	rcu_read_lock_bh();
+	/* The first for the cache of routes, the second for the table of neighbours. */
+	local_bh_disable();
+	rcu_read_lock();
 	switch (path->config.encap) {
 	case SUPERP_PATH_SUNH:
 		if (path->config.has_mac || !netif_running(path->dev))
@@ -313,7 +315,8 @@ void superp_path_resolve(struct superp_path *path)
 		neigh_event_send(neigh, NULL);
 		neigh_release(neigh);
 	}
-	rcu_read_unlock_bh();
+	rcu_read_unlock();
+	local_bh_enable();
 }
 
 static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
