@@ -114,11 +114,17 @@ impl<T: Send + Sync> RcuMap<T> {
         Some(object)
     }
 
-    /// Takes everything out, waits as [`RcuMap::remove`] does, once for all, and drops it. What is
-    /// put in meanwhile may stay. Process context.
+    /// Takes everything out, as [`RcuMap::remove_each`] does. What is put in meanwhile may stay.
+    /// Process context.
     pub(crate) fn clear(&self) {
+        self.remove_each(self.iter().map(|(key, _)| key));
+    }
+
+    /// Takes several objects out, waits as [`RcuMap::remove`] does, but once for all, and drops them.
+    /// Process context.
+    pub(crate) fn remove_each(&self, keys: impl Iterator<Item = u32>) {
         let mut erased = KVVec::new();
-        for (key, _) in self.iter() {
+        for key in keys {
             let room = erased.reserve(1, GFP_KERNEL);
             let Some(object) = self.erase(key) else {
                 continue;
@@ -132,9 +138,10 @@ impl<T: Send + Sync> RcuMap<T> {
                 drop(object);
             }
         }
-        // SAFETY: As above.
-        unsafe { bindings::synchronize_rcu() };
-        drop(erased);
+        if !erased.is_empty() {
+            // SAFETY: As above.
+            unsafe { bindings::synchronize_rcu() };
+        }
     }
 
     /// Takes an entry out of the xarray. The caller has to keep the second type invariant.
