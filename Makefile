@@ -9,7 +9,7 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help demo check vm lint update-kernel \
+.PHONY: modules modules_install install requirements clean help programs demo check vm lint update-kernel \
 	distclean $(HOMES:%=modules-%)
 
 modules: requirements
@@ -38,6 +38,13 @@ requirements:
 $(HOMES:%=modules-%): modules-%:
 	@$(VM)/modules $*
 
+# The programs for this machine, with manual pages and completions, in $(PROGRAMS); by its own cargo.
+PROGRAMS ?= build/programs
+programs:
+	cargo build --release --locked --workspace --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
+	$(PROGRAMS)/release/superp generate man $(PROGRAMS)/share/man/man1
+	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
+
 demo:
 	@$(VM)/cargo build --release --workspace --locked --quiet
 	@$(VM)/run $(VMHOME) -- selftests/demo/demo.sh
@@ -64,6 +71,7 @@ help:
 	@echo 'For a kernel of your own (KDIR=, default: the running one):'
 	@echo '  make [modules]        build superp.ko in $(OUT)'
 	@echo '  make install          install it'
+	@echo '  make programs         the superp command, its manual pages and completions, in $(PROGRAMS)'
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
