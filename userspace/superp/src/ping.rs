@@ -114,22 +114,26 @@ pub(crate) fn run(args: &Ping, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn summary(args: &Ping, times: &Times, cid: Option<u16>, out: &mut Out) -> Result<(), Failure> {
-    let (min, average, max, deviation) =
-        (times.min(), times.average(), times.max(), times.deviation());
-    let object = json!({
-        "peer": args.peer, "local-cid": cid,
-        "sent": times.sent, "received": times.ns.len(),
-        "min-ns": min, "avg-ns": average, "max-ns": max, "mdev-ns": deviation,
+    let mut object = json!({
+        "peer": args.peer, "local-cid": cid, "sent": times.sent, "received": times.ns.len(),
     });
+    if !times.ns.is_empty() {
+        object["min-ns"] = times.min().into();
+        object["avg-ns"] = times.average().into();
+        object["max-ns"] = times.max().into();
+        object["mdev-ns"] = times.deviation().into();
+    }
     out.either(&object, |out| {
+        let answered = format!("{} sent, {} answered", times.sent, times.ns.len());
+        if times.ns.is_empty() {
+            return out.line(answered);
+        }
         out.line(format_args!(
-            "{} sent, {} answered; round trip min/avg/max/mdev = {}/{}/{}/{}",
-            times.sent,
-            times.ns.len(),
-            out::time(min),
-            out::time(average),
-            out::time(max),
-            out::time(deviation),
+            "{answered}; round trip min/avg/max/mdev = {}/{}/{}/{}",
+            out::time(times.min()),
+            out::time(times.average()),
+            out::time(times.max()),
+            out::time(times.deviation()),
         ))
     })
 }

@@ -12,6 +12,7 @@ use crate::out::Out;
 use pattern::Pattern;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
+use std::io::Read;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -105,19 +106,36 @@ impl Peer {
 }
 
 impl Source {
-    /// All bytes, in memory.
+    fn name(&self) -> String {
+        let path = self.file.as_ref().map(|path| path.display().to_string());
+        path.unwrap_or("--length".into())
+    }
+
+    /// Bytes of the pattern.
+    fn length(&self) -> u64 {
+        self.length.map_or(0, |length| length.0)
+    }
+
+    /// All bytes, in memory that can be registered; at least one.
     fn load(&self) -> Result<Memory, Failure> {
-        let (what, memory) = match (&self.file, self.length) {
-            (Some(path), _) => {
-                let what = path.display().to_string();
-                (what, load_file(path))
-            }
-            (None, length) => {
-                let bytes = length.map_or(0, |length| length.0);
-                ("--length".into(), load_pattern(bytes, self.seed))
-            }
+        let memory = match &self.file {
+            Some(path) => load_file(path),
+            None => load_pattern(self.length(), self.seed),
         };
-        memory.map_err(|error| Failure::io(what, &error))
+        memory.map_err(|error| Failure::io(self.name(), &error))
+    }
+
+    /// All bytes.
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let read = match &self.file {
+            Some(path) => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+            None => Pattern::new(self.seed)
+                .take(self.length())
+                .read_to_end(&mut bytes),
+        };
+        read.map_err(|error| Failure::io(self.name(), &error))?;
+        Ok(bytes)
     }
 }
 

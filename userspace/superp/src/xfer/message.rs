@@ -69,38 +69,34 @@ pub(super) fn send(
     count: u64,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let memory = source.load()?;
+    let bytes = source.bytes()?;
+    let total = bytes.len() as u64;
     let socket = peer.connect(qpn)?;
     let info = socket
         .info()
         .map_err(|error| Failure::io("information on the socket", &error))?;
     let (least, most) = (info.min_message.into(), info.max_message.into());
     let sizes = if count == 1 {
-        let len = memory.len() as u64;
-        (least..=most).contains(&len).then(|| vec![len])
+        (least..=most).contains(&total).then(|| vec![total])
     } else {
-        sizes(memory.len() as u64, count, least, most, source.seed)
+        sizes(total, count, least, most, source.seed)
     };
     let sizes = sizes.ok_or_else(|| {
-        let bytes = out::bytes(memory.len() as u64);
+        let bytes = out::bytes(total);
         Failure::new(format!(
             "{bytes} cannot be cut into {count} messages of {least} to {most} bytes, which is what \
              the connection takes"
         ))
     })?;
     let mut tally = Tally::default();
-    let mut message = Vec::new();
-    let mut at = 0;
+    let mut left = &bytes[..];
     let start = Instant::now();
     for size in sizes {
-        // They add up to the memory's length.
-        message.resize(size as usize, 0);
-        memory
-            .read(at, &mut message)
-            .map_err(|error| Failure::io("memory", &error))?;
-        at += message.len();
-        send_one(&socket, &message, peer.patience())?;
-        tally.add(&message);
+        // They add up to what there is.
+        let (message, rest) = left.split_at(size as usize);
+        send_one(&socket, message, peer.patience())?;
+        tally.add(message);
+        left = rest;
     }
     drain(&socket, peer.patience())?;
     let time = start.elapsed();
