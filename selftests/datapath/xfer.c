@@ -344,8 +344,12 @@ static int post(int fd, int op, const struct superp_mr_reg *region,
 
 static void completion(int fd, struct superp_completion *done)
 {
-	if (completion_wait(fd, done, LIMIT_MS))
-		fail("no completion: %s", strerror(errno));
+	long end = now_ms() + LIMIT_MS;
+
+	/* POLLERR may be the connection's end, which the completions then repeat. */
+	while (completion_wait(fd, done, end - now_ms()))
+		if (errno != EAGAIN || !superp_error(fd))
+			fail("no completion: %s", strerror(errno));
 }
 
 static bool has(const char *operations, const char *name)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What "make demo" runs in the guest: node A writes 16 MiB of random data into node B's memory, reads
 # it back, and sends 1000 messages of mixed sizes, over each encapsulation, on a clean link and on a
-# bad one. Both ends' files are compared by SHA-256. Fails if anything is not as it should be.
+# bad one. The files of both ends are compared by SHA-256. Fails if anything is not as it should be.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lib/nodes.sh
@@ -20,53 +20,79 @@ if [ -n "${TERM:-}" ] && [ "$TERM" != dumb ]; then
 	bold=$'\e[1m' red=$'\e[31m' green=$'\e[32m' plain=$'\e[0m'
 fi
 
-# line LINK WHAT RESULT PACKETS RETRANSMITS OURS THEIRS: a row of the table; RESULT is what the
-# command said of itself, the last two are files that must be equal.
-line() {
-	local bytes speed sum other verdict
-	bytes=$(jq -r .bytes <<<"$3")
-	speed=$(jq -r '.bytes / .seconds / 1e6 * 10 | round / 10' <<<"$3")
-	sum=$(sha256sum <"$6")
-	other=$(sha256sum <"$7")
+# judge YES-OR-NOT TEXT: counts a check and sets verdict.
+judge() {
 	checked=$((checked + 1))
-	if [ "$sum" = "$other" ] && [ "$bytes" = "$(stat -c %s "$6")" ]; then
-		verdict="${green}equal  ${sum:0:16}…$plain"
+	if [ "$1" = yes ]; then
+		verdict=$green$2$plain
 	else
-		verdict="${red}WRONG  ${sum:0:8}… is not ${other:0:8}…$plain"
+		verdict="${red}WRONG  $2$plain"
 		wrong=$((wrong + 1))
 	fi
-	printf '  %-13s %-22s %9s %8s %9s %12s   %s\n' "$1" "$2" "$bytes" "$speed" "$4" "$5" "$verdict"
+}
+
+# row LINK WHAT BYTES SPEED PACKETS RETRANSMITS: a row of the table, with the verdict at its end.
+row() { printf '  %-12s %-22s %9s %8s %9s %12s   %s\n' "$@" "$verdict"; }
+
+# line LINK WHAT RESULT PACKETS RETRANSMITS OURS THEIRS: a row of a transfer; RESULT is what the
+# command said of itself, the last two are files that must be equal.
+line() {
+	local bytes speed sum other
+	bytes=$(jq -r .bytes <<<"$3")
+	speed=$(printf %.1f "$(jq -r '.bytes / .seconds / 1e6' <<<"$3")")
+	sum=$(sha256sum <"$6")
+	other=$(sha256sum <"$7")
+	if [ "$sum" = "$other" ] && [ "$bytes" = "$(stat -c %s "$6")" ]; then
+		judge yes "${sum:0:16}… at both ends"
+	else
+		judge no "$bytes bytes, ${sum:0:8}… here, ${other:0:8}… there"
+	fi
+	row "$1" "$2" "$bytes" "$speed" "$4" "$5"
 }
 
 # measure COMMAND…: sets result, packets and resent: what the command said, and what both ends of the
 # connection counted meanwhile.
 measure() {
-	local packets_before resent_before
-	packets_before=$(both conn_sum tx-packets)
-	resent_before=$(both retransmits)
+	local before=$counted
 	result=$("$@")
-	packets=$(($(both conn_sum tx-packets) - packets_before))
-	resent=$(($(both retransmits) - resent_before))
+	counted=$(count)
+	read -r packets resent < <(jq -rn --argjson before "$before" --argjson after "$counted" '
+		def sum($counters): [.[].stats | .[$counters[]]] | add;
+		def moved($counters): ($after | sum($counters)) - ($before | sum($counters));
+		"\(moved(["tx-packets"])) \(moved(["retrans-fast", "retrans-rto", "retrans-full"]))"')
 }
-both() { echo $(($("$1" "$nodeA" "$cid" "${@:2}") + $("$1" "$nodeB" "$cid" "${@:2}"))); }
+count() { { on "$nodeA" superp -j conn show "$cid" -s && on "$nodeB" superp -j conn show "$cid" -s; } | jq -s add; }
 
-# transfers WAY LINK: the three lines of one encapsulation on one link.
-transfers() {
-	local way=$1 link=$2 peer result packets resent written read server ready
-	peer=$(address "$way" 2)
-	rm -f "$folder"/{region,back,received}
-	on "$nodeB" superp -j xfer serve --size "$size" --out "$folder/region" \
-		--messages "$messages" --messages-out "$folder/received" >"$folder/server" &
+# serve OPTION…: B offers memory and takes messages; sets server, remote and qpn.
+serve() {
+	local ready
+	rm -f "$folder"/{region,server}
+	ip netns exec "$nodeB" superp -j xfer serve "$@" >"$folder/server" &
 	server=$!
 	nodes_wait 10 test -s "$folder/server"
 	ready=$(head -n 1 "$folder/server")
-	remote=$(jq -r .rma_addr <<<"$ready")
+	remote=$(jq -r .remote <<<"$ready")
+	qpn=$(jq -r .qpn <<<"$ready")
+}
+
+# transfers WAY LINK: the three lines of one encapsulation on one link.
+transfers() {
+	local way=$1 link=$2 peer result packets resent counted written read sent answered
+	peer=$(address "$way" 2)
+	counted=$(count)
+	rm -f "$folder"/{back,received}
+	serve --size "$size" --out "$folder/region" --messages "$messages" --messages-out "$folder/received"
+
+	measure on "$nodeA" superp -j ping "$peer" --cid "$cid" --count 20 --interval 0.01
+	sent=$(jq .sent <<<"$result") answered=$(jq .received <<<"$result")
+	judge "$([ "$answered" = "$sent" ] && echo yes)" "$answered of $sent answered, $(jq '."avg-ns" / 1000 | round' <<<"$result") us"
+	row "$link" 'round trip' - - "$packets" "$resent"
 
 	measure on "$nodeA" superp -j xfer write "$peer" --cid "$cid" --remote "$remote" --file "$folder/data"
 	written=("$link" 'RMA write' "$result" "$packets" "$resent")
 	measure on "$nodeA" superp -j xfer read "$peer" --cid "$cid" --remote "$remote" --length "$size" --out "$folder/back"
 	read=("$link" 'RMA read' "$result" "$packets" "$resent")
-	measure on "$nodeA" superp -j xfer send "$peer" --cid "$cid" --qpn "$(jq -r .qpn <<<"$ready")" \
+	measure on "$nodeA" superp -j xfer send "$peer" --cid "$cid" --qpn "$qpn" \
 		--file "$folder/messages" --count "$messages"
 	wait "$server"
 
@@ -77,24 +103,19 @@ transfers() {
 
 # refusal: a write that leaves the region by one byte, and what becomes of it.
 refusal() {
-	local server ready remote message status=0
+	local message status=0
 	truncate -s 4096 "$folder/page"
-	on "$nodeB" superp -j xfer serve --size 4096 --out "$folder/region" >"$folder/server" &
-	server=$!
-	nodes_wait 10 test -s "$folder/server"
-	ready=$(head -n 1 "$folder/server")
-	remote=$(jq -r .rma_addr <<<"$ready")
-	message=$(on "$nodeA" superp xfer write "$(address sunh 2)" --cid "$cid" --remote $((remote + 1)) \
+	serve --size 4096 --out "$folder/region"
+	message=$(on "$nodeA" superp xfer write "$(address "$way" 2)" --cid "$cid" --remote "$(printf '0x%x' $((remote + 1)))" \
 		--file "$folder/data.page" 2>&1) || status=$?
 	kill "$server"
 	wait "$server"
-	checked=$((checked + 1))
-	if [ $status != 0 ] && grep -q 'out of bounds' <<<"$message" && cmp -s "$folder/region" "$folder/page"; then
-		printf '  %s\n  %s\n' "${message##*superp: }" "${green}and not a byte of it was written$plain"
+	if [ "$status" != 0 ] && grep -q 'out of bounds' <<<"$message" && cmp -s "$folder/region" "$folder/page"; then
+		judge yes 'and not a byte of it was written'
 	else
-		printf '  %s\n' "${red}WRONG  status $status: $message$plain"
-		wrong=$((wrong + 1))
+		judge no "status $status"
 	fi
+	printf '  %s\n  %s\n' "${message#superp: }" "$verdict"
 }
 
 head -c "$size" /dev/urandom >"$folder/data"
@@ -120,7 +141,7 @@ for way in sunh udp4 udp6; do
 	udp4) title='UDP over IPv4' ;;
 	udp6) title='UDP over IPv6' ;;
 	esac
-	printf '\n  %s%-36s %9s %8s %9s %12s   %s%s\n' "$bold" "$title" bytes MB/s packets retransmits SHA-256 "$plain"
+	printf '\n  %s%-35s %9s %8s %9s %12s   %s%s\n' "$bold" "$title" bytes MB/s packets retransmits verdict "$plain"
 	for link in clean bad; do
 		cid=$((cid + 1))
 		connect "$way" "$cid" ext on

@@ -68,3 +68,8 @@ drops() { on "$1" superp -j stats | jq -r --arg reason "$2" '.drops[$reason] // 
 
 # node_count NODE OBJECT: how many conns, qps or regions there are.
 node_count() { on "$1" superp -j node show | jq -r --arg object "$2" '.[$object]'; }
+
+# module_unused: waits until no socket holds the module. They are freed, and let go of it, an RCU grace
+# period after they were closed.
+module_unused() { nodes_wait 10 module_refcount 0; }
+module_refcount() { [ "$(cat /sys/module/superp/refcnt)" = "$1" ]; }

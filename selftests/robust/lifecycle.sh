@@ -15,6 +15,13 @@ traffic_start() {
 	traffic=$!
 	nodes_wait 10 flowing
 }
+# Initiator and target die at once.
+traffic_kill() {
+	local target
+	target=$(pgrep -P "$traffic") || return 1
+	kill -KILL "$traffic" "$target" || return 1
+	wait "$traffic" 2>/dev/null || true
+}
 flowing() { [ "$(conn_get "$nodeB" "$cid" rx-messages)" -gt 5 ]; }
 
 # traffic_ends STATUS: 0 all arrived, 3 requests failed by name.
@@ -47,21 +54,30 @@ fresh_nodes() {
 	ports_up
 	# Addresses survive that a device is down.
 	for node in "$nodeA" "$nodeB"; do
-		on "$node" sysctl -qw net.ipv6.conf.eth0.keep_addr_on_down=1
+		on "$node" sysctl -qw net.ipv6.conf.eth0.keep_addr_on_down=1 net.ipv6.conf.eth0.accept_dad=0
 	done
 }
 
+# progress COUNT: waits until the target has that many messages more.
+progress() {
+	local wanted
+	wanted=$(($(conn_get "$nodeB" "$cid" rx-messages) + $1))
+	nodes_wait 20 received "$wanted"
+}
+received() { [ "$(conn_get "$nodeB" "$cid" rx-messages)" -ge "$1" ] || ! kill -0 "$traffic"; }
+
+# IPv6 may take seconds to use a device again, so the connection is told to be patient.
 down_for_a_while() {
-	connect_next || return 1
-	traffic_start 20000 || return 1
+	connect_next pdl_dead_time 20000000000 || return 1
+	traffic_start 1000000 || return 1
 	for _ in 1 2 3; do
 		ip -n "$nodeB" link set eth0 down || return 1
 		sleep 0.2
 		ip -n "$nodeB" link set eth0 up || return 1
-		sleep 0.3
+		progress 20 || return 1
 	done
-	traffic_ends 0 || return 1
-	tap_equal established "$(conn_get "$nodeA" "$cid" state)" state
+	kill -0 "$traffic" || { traffic_ends 0; conn_get "$nodeA" "$cid" cause; return 1; }
+	traffic_kill
 }
 
 down_for_good() {
@@ -112,12 +128,9 @@ reset_under_traffic() {
 
 # The initiator dies with requests under way; the target with requests coming in.
 killed() {
-	local pids
 	connect_next || return 1
 	traffic_start 1000000 || return 1
-	pids=$(pgrep -P "$traffic") || return 1
-	kill -KILL "$traffic" "$pids" || return 1
-	wait "$traffic" 2>/dev/null || true
+	traffic_kill || return 1
 	nothing_left "$nodeA" || return 1
 	nothing_left "$nodeB" || return 1
 	tap_equal established "$(conn_get "$nodeA" "$cid" state)" "state, which no process owns" || return 1
@@ -158,4 +171,5 @@ for way in sunh udp4 udp6; do
 	tap_case "$way: a target killed under traffic refuses the rest by name" target_killed
 	tap_case "$way: a device removed under traffic breaks its connections by name" unregistered
 done
+tap_case "nothing holds the module afterwards" module_unused
 tap_end

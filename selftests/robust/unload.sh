@@ -7,9 +7,7 @@ cd "$(dirname "$0")/.."
 . lib/tap.sh
 . lib/nodes.sh
 . lib/superp.sh
-# Sockets are freed, and let go of the module, an RCU grace period after they were closed.
-unused() { [ "$(cat /sys/module/superp/refcnt)" = 0 ]; }
-unload() { nodes_wait 5 unused && rmmod superp; }
+unload() { module_unused && rmmod superp; }
 loaded() { grep -q '^superp ' /proc/modules; }
 restore() {
 	nodes_down
