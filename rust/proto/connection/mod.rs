@@ -182,7 +182,8 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Ends the connection at once. Transactions under way complete with `Code::ABORTED_STOPPED`;
-    /// nothing is sent or accepted any more.
+    /// nothing is sent or accepted any more. Here as when a connection breaks, what the owner keeps of
+    /// the peer's unfinished transactions and of held packets is for the owner to drop.
     pub fn stop(&mut self) {
         if self.running() {
             self.state = State::Stopped;

@@ -33,7 +33,7 @@ impl AckSchedule {
         }
     }
 
-    /// A new packet that asks for an acknowledgement came.
+    /// A new packet that asks for an acknowledgement came [proto 3.15].
     pub(crate) fn packet(&mut self, now: u64) {
         self.asked = self.asked.saturating_add(1);
         if self.asked >= self.every {

@@ -82,7 +82,7 @@ impl<A: Slabs> ReceiveWindow<A> {
     }
 
     /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
-    /// If not, and `content` is set, the owner must hold the packet.
+    /// If not, and `content` is set, the owner must hold the packet [proto 3.9].
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
         let at_once = !self.ordered || psn == self.next_deliver;
         self.received.set(psn);

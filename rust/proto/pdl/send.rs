@@ -95,7 +95,7 @@ pub(crate) struct SendWindow<A: Slabs> {
     /// `acked_sbitmap`; its base is `unacked_spsn`.
     acked: Bitmap<A>,
     next_spsn: u32,
-    /// `max_spsn - unacked_spsn`: own limit and last received RWIN.
+    /// `max_spsn - unacked_spsn`: the least of the own limit and the last RWIN [proto 3.7].
     window: u32,
     window_max: u32,
     /// Unacknowledged slots in the order of transmission.
@@ -116,9 +116,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     timer_start: u64,
     /// When it expired last.
     expired_at: u64,
-    /// The timer was late once already since the last progress.
-    late: bool,
-    not_before: u64,
+    /// The timer was late, for the first time since the last progress, and waits until then.
+    late_until: Option<u64>,
     /// Timer expiries without anything in flight since the last progress.
     probes: u32,
     rtt: Rtt,
@@ -146,8 +145,7 @@ impl<A: Slabs> SendWindow<A> {
             budget: 0,
             timer_start: now,
             expired_at: 0,
-            late: false,
-            not_before: 0,
+            late_until: None,
             probes: 0,
             rtt: Rtt::new(config.pdl_retrans_time_out),
             rtx_max_pkts: config.pdl_rtx_max_pkts,
@@ -231,7 +229,7 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Takes acknowledgement fields judged `check`. `acked` gets the content of each PSN that is
+    /// Takes acknowledgement fields judged `check` [proto 3.4, 3.5]. `acked` gets the content of each PSN that is
     /// acknowledged for good, once.
     pub(crate) fn acknowledge(
         &mut self,
@@ -302,7 +300,7 @@ impl<A: Slabs> SendWindow<A> {
     /// retransmission timer starts again.
     pub(crate) fn progress(&mut self, now: u64) {
         self.timer_start = now;
-        self.late = false;
+        self.late_until = None;
         self.probes = 0;
     }
 
@@ -407,9 +405,8 @@ impl<A: Slabs> SendWindow<A> {
         };
         // A timer this late means that this CPU did not run, so ACKs may be waiting to be received.
         let grace = self.rtt.grace();
-        if !self.late && now.saturating_sub(at) > grace {
-            self.late = true;
-            self.not_before = now.saturating_add(grace);
+        if self.late_until.is_none() && now.saturating_sub(at) > grace {
+            self.late_until = Some(now.saturating_add(grace));
             return false;
         }
         self.timer_start = now;
@@ -434,28 +431,23 @@ impl<A: Slabs> SendWindow<A> {
         self.budget = self.rtx_max_pkts.saturating_add(1);
         let base = self.unacked_spsn();
         let sent_at = self.slots.get(base).map_or(0, |slot| slot.last_sent);
+        let sent_with = sent_at.saturating_add(self.rtx_time_win);
         self.set_lost(self.slots.index(base), true);
         for _ in 0..self.rtx_max_pkts {
-            let Some(index) = self.sent.head() else { break };
-            let sent_with = self
-                .slots
-                .get(index.into())
-                .is_some_and(|slot| slot.last_sent <= sent_at.saturating_add(self.rtx_time_win));
-            if !sent_with {
-                break;
+            match self.sent.head() {
+                Some(index) if self.sent_by(index, sent_with) => self.set_lost(index, true),
+                _ => return,
             }
-            self.set_lost(index, true);
         }
-        // The base goes first: it is what the window waits for.
-        let index = self.slots.index(base);
-        self.remove(index);
-        if let Some(slot) = self.slots.get_mut(index.into()) {
-            slot.member = Membership::Lost;
-        }
-        self.lost.push_front(&mut self.slots, index);
     }
 
-    /// When the retransmission timer expires.
+    /// Whether the slot's last transmission was not after `time`.
+    fn sent_by(&self, index: u16, time: u64) -> bool {
+        let slot = self.slots.get(index.into());
+        slot.is_some_and(|slot| slot.last_sent <= time)
+    }
+
+    /// When the retransmission timer expires. Pure ACKs alone do not make it run [proto 3.10].
     fn timer(&self, waiting: bool) -> Option<u64> {
         let interval = match self.data {
             0 if !waiting => return None,
@@ -463,10 +455,7 @@ impl<A: Slabs> SendWindow<A> {
             _ => self.rtt.rto(),
         };
         let at = self.timer_start.saturating_add(interval);
-        Some(match self.late {
-            true => at.max(self.not_before),
-            false => at,
-        })
+        Some(at.max(self.late_until.unwrap_or(0)))
     }
 
     /// The oldest unacknowledged transmission if a later one is acknowledged: its slot's index, the
@@ -551,13 +540,19 @@ impl<A: Slabs> SendWindow<A> {
         self.sent.push_back(&mut self.slots, index);
     }
 
+    /// Puts a slot on the list of those to retransmit.
     fn set_lost(&mut self, index: u16, expired: bool) {
         self.remove(index);
         if let Some(slot) = self.slots.get_mut(index.into()) {
             slot.member = Membership::Lost;
             slot.expired = expired;
         }
-        self.lost.push_back(&mut self.slots, index);
+        // The base is what the window waits for.
+        if index == self.slots.index(self.unacked_spsn()) {
+            self.lost.push_front(&mut self.slots, index);
+        } else {
+            self.lost.push_back(&mut self.slots, index);
+        }
     }
 
     /// Takes a slot out of the list it is in.

@@ -360,6 +360,11 @@ impl<A: Slabs> Initiator<A> {
             State::Complete(Err(_)) | State::Told(false) => return Ok(Step::Swallowed),
             _ => return Err(report(DropReason::XidCompleted)),
         }
+        // The target cannot answer before the request is sent; all of it, except for an error.
+        let early = report(DropReason::EarlyReply);
+        if slot.sent == 0 {
+            return Err(early);
+        }
         let mismatch = report(DropReason::ReplyMismatch);
         match packet.ops().next() {
             Some(Op::TransactionError(op)) => {
@@ -372,7 +377,7 @@ impl<A: Slabs> Initiator<A> {
             }
             Some(Op::ReadResponse(_)) if matches!(slot.request.op, ReqOp::Read { .. }) => {
                 if slot.sent < slot.layout.packets {
-                    return Err(report(DropReason::EarlyReply));
+                    return Err(early);
                 }
                 self.receive_data(packet, owner, stats, mismatch)
             }
@@ -380,7 +385,7 @@ impl<A: Slabs> Initiator<A> {
         }
     }
 
-    /// Takes data for a read that is under way.
+    /// Takes data for a read that is under way; padding is cut off [proto 4.10].
     fn receive_data<O: Owner>(
         &mut self,
         packet: &Packet<'_>,

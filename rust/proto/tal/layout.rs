@@ -151,8 +151,9 @@ impl Limits {
         }
     }
 
-    /// One operation with data, over as many packets as it takes. No block is under 16 bytes: where
-    /// the tail would be, the other blocks give it some of theirs.
+    /// One operation with data, over as many packets as it takes, with equal blocks in all but the last
+    /// [proto 4.14]. No block is under 16 bytes: where the tail would be, the others give it some of
+    /// theirs.
     fn layout_one(&self, op: &ReqOp, len: u32) -> Result<Layout, SubmitError> {
         let opcode = op.opcode();
         let (mut block, packets) = self.cut(opcode, len);

@@ -100,7 +100,7 @@ impl<A: Slabs> Target<A> {
         self.next_acked_txid.wrapping_sub(1)
     }
 
-    /// The peer's Last NULL is acknowledged.
+    /// The peer's Last NULL is acknowledged, and with it everything before [proto 4.11].
     pub(crate) fn drained(&self) -> bool {
         self.last_null
             .is_some_and(|xid| xid_diff(self.next_acked_txid, xid) > 0)
@@ -513,7 +513,8 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// A packet of an answer is acknowledged for good; whether that retired the transaction.
+    /// A packet of an answer is acknowledged for good; whether that retired the transaction
+    /// [proto 4.15].
     pub(crate) fn acknowledged(&mut self, xid: u16) -> bool {
         let Some(slot) = self.slots.get_mut(xid.into()) else {
             return false;

@@ -19,6 +19,9 @@ impl Slabs for Heap {
     type Slab<T> = alloc::vec::Vec<T>;
 
     fn slab<T: Clone + Default>(n: usize) -> Option<Self::Slab<T>> {
-        Some(alloc::vec![T::default(); n])
+        let mut slab = alloc::vec::Vec::new();
+        slab.try_reserve_exact(n).ok()?;
+        slab.resize(n, T::default());
+        Some(slab)
     }
 }

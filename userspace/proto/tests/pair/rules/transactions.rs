@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! One rule of the protocol each, seen from outside.
+//! Rules of the Transaction Layer.
 
+use super::*;
 use crate::link::LinkConfig;
-use crate::node::{Message, BAD_KEY, BAD_QP, BASE, DRY_QP, MEMORY};
-use crate::pair::{Pair, A, B};
-use crate::{MS, SECOND, US};
-use superp_proto::wire::{Opcode, PdlHeader, TalHeader};
-use superp_proto::{
-    Barrier, BrokenCause, Code, Config, DropReason, Payload, Received, ReqOp, Request, State,
-    SubmitError,
-};
-
-fn ext() -> Config {
-    Config {
-        ext: true,
-        ..Config::default()
-    }
-}
-
-fn bytes(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 + i / 256) as u8).collect()
-}
-
-fn write(pair: &mut Pair, from: usize, len: usize) -> u64 {
-    pair.submit(from, ReqOp::Write { address: BASE }, bytes(len))
-}
+use crate::node::{Message, BAD_KEY, BAD_QP, DRY_QP, MEMORY};
+use crate::pair::{A, B};
+use crate::{MS, SECOND};
+use superp_proto::{Barrier, BrokenCause, Code, DropReason, Payload, Request, State, SubmitError};
 
 fn message(op: ReqOp, len: usize) -> Message {
     let (qp, part, imm) = match op {
@@ -44,240 +26,6 @@ fn message(op: ReqOp, len: usize) -> Message {
         part,
         imm,
     }
-}
-
-fn send_ext(len: u32) -> ReqOp {
-    ReqOp::SendQpExt {
-        qp: 5,
-        offset: 0,
-        message_len: len,
-        imm: Some(0xfeed),
-        solicited: true,
-        start: false,
-    }
-}
-
-/// Loses each transmission of `who` for which `lose(number)` holds.
-fn lose(pair: &mut Pair, who: usize, mut lose: impl FnMut(u32) -> bool + 'static) {
-    let mut number = 0;
-    pair.filter = Some(Box::new(move |_, from, _| {
-        number += u32::from(from == who);
-        from == who && lose(number - 1)
-    }));
-}
-
-/// A packet as a peer could make it, given to `to`.
-fn inject(pair: &mut Pair, to: usize, pdl: PdlHeader, tal: TalHeader, rest: &[u8]) -> Received {
-    let mut bytes = pdl.bytes().to_vec();
-    bytes.extend(tal.bytes());
-    bytes.extend(rest);
-    let now = pair.now;
-    let received = pair.ends[to].take(now, &bytes).expect("well-formed");
-    pair.drive(to);
-    received
-}
-
-fn pdl(psn: u32, ack_psn: u32) -> PdlHeader {
-    PdlHeader {
-        dcid: 0,
-        window: 32,
-        psn,
-        ack_psn,
-        sack: 0,
-    }
-}
-
-fn tal(opcode: Opcode, eom: bool, num_ops: u8, seqno: u16, xid: u16) -> TalHeader {
-    TalHeader {
-        eom,
-        num_ops,
-        opcode: opcode as u8,
-        seqno,
-        xid,
-        ack_xid: u16::MAX,
-    }
-}
-
-/// Header and block of a write of 16 bytes.
-fn write_op(address: u64) -> Vec<u8> {
-    let mut op = address.to_le_bytes().to_vec();
-    op.extend([0x5a; 16]);
-    op
-}
-
-#[test]
-fn first_packet_lost_alone_is_repaired() {
-    let mut pair = Pair::clean(&Config::default());
-    lose(&mut pair, A, |number| number == 0);
-    write(&mut pair, A, 5 * 1452);
-    pair.settle();
-    let stats = pair.ends[A].conn.stats();
-    // By the acknowledgements of the later packets, not by the timer.
-    assert_eq!((stats.retransmits_fast, stats.timeouts), (1, 0));
-}
-
-#[test]
-fn last_ack_lost_is_answered_again() {
-    for ordered in [false, true] {
-        let config = Config {
-            ordered_tx: ordered,
-            ordered_rx: ordered,
-            ..Config::default()
-        };
-        let mut pair = Pair::clean(&config);
-        lose(&mut pair, B, |number| number == 0);
-        let token = write(&mut pair, A, 100);
-        pair.settle();
-        assert_eq!(pair.ends[A].completed[&token], Ok(()));
-        let (a, b) = (pair.ends[A].conn.stats(), pair.ends[B].conn.stats());
-        assert_eq!((a.retransmits_timeout, b.duplicates, b.tx_acks), (1, 1, 2));
-        assert_eq!(pair.ends[B].memory.placed[0], 1);
-    }
-}
-
-#[test]
-fn duplicate_in_the_window_is_answered_and_not_delivered() {
-    let mut pair = Pair::clean(&Config {
-        ordered_rx: false,
-        ..Config::default()
-    });
-    let header = tal(Opcode::Write, true, 1, 0, 1);
-    let none = u32::MAX;
-    let first = inject(&mut pair, B, pdl(1, none), header, &write_op(BASE));
-    let second = inject(&mut pair, B, pdl(1, none), header, &write_op(BASE));
-    assert_eq!((first, second), (Received::Delivered, Received::Duplicate));
-    assert_eq!(pair.ends[B].memory.placed[0], 1);
-    assert_eq!(pair.ends[B].conn.stats().tx_acks, 2);
-}
-
-#[test]
-fn pure_acks_and_their_duplicates_are_not_answered() {
-    let mut pair = Pair::clean(&Config::default());
-    let pure = TalHeader {
-        ack_xid: u16::MAX,
-        ..TalHeader::default()
-    };
-    for psn in [0, 1, 1, 0, 3, 3, 2] {
-        let received = inject(&mut pair, B, pdl(psn, u32::MAX), pure, &[]);
-        assert_eq!(received, Received::AckOnly);
-    }
-    let stats = pair.ends[B].conn.stats();
-    // One for the hole at 2 that was filled.
-    assert_eq!(
-        (stats.tx_packets, stats.rx_acks, stats.duplicates),
-        (1, 7, 0)
-    );
-    assert_eq!(pair.ends[B].conn.deadline(), None);
-}
-
-#[test]
-fn half_a_window_of_pure_acks_is_answered() {
-    let mut pair = Pair::clean(&Config::default());
-    let pure = TalHeader {
-        ack_xid: u16::MAX,
-        ..TalHeader::default()
-    };
-    for psn in 0..32 {
-        inject(&mut pair, B, pdl(psn, u32::MAX), pure, &[]);
-    }
-    assert_eq!(pair.ends[B].conn.stats().tx_packets, 2);
-}
-
-#[test]
-fn every_transmission_carries_fresh_acknowledgements() {
-    let mut pair = Pair::clean(&Config::default());
-    pair.trace = true;
-    lose(&mut pair, A, |number| number == 0);
-    write(&mut pair, A, 100);
-    pair.drive(A);
-    // Meanwhile B sends something.
-    write(&mut pair, B, 100);
-    pair.settle();
-    let log: Vec<_> = pair.log.iter().filter(|entry| entry.1 == A).collect();
-    let (first, again) = (
-        log[0].2,
-        log.iter().find(|entry| entry.2.retransmit).unwrap().2,
-    );
-    assert_eq!((first.psn, again.psn), (0, 0));
-    assert_eq!((first.pdl.ack_psn, first.tal.ack_xid), (u32::MAX, u16::MAX));
-    assert_eq!((again.pdl.ack_psn, again.tal.ack_xid), (0, 0));
-    assert_eq!(first.payload, again.payload);
-}
-
-#[test]
-fn timeout_backs_off_and_a_dead_peer_breaks_the_connection() {
-    let mut pair = Pair::clean(&Config::default());
-    pair.trace = true;
-    lose(&mut pair, A, |_| true);
-    let token = write(&mut pair, A, 100);
-    let other = pair.read(A, BASE, 100);
-    pair.settle();
-    let times: Vec<u64> = pair
-        .log
-        .iter()
-        .filter(|e| e.2.psn == 0)
-        .map(|e| e.0)
-        .collect();
-    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(gaps[..4], [50 * MS, 100 * MS, 200 * MS, 200 * MS]);
-    assert!(gaps[3..].iter().all(|&gap| gap == 200 * MS));
-    let lived = times.last().unwrap() - times[0];
-    assert!((2 * SECOND - 200 * MS..=2 * SECOND + 200 * MS).contains(&lived));
-    let end = &pair.ends[A];
-    assert_eq!(end.broken, Some(BrokenCause::PeerDead { psn: 0 }));
-    assert_eq!(end.conn.state(), State::Broken);
-    for token in [token, other] {
-        assert_eq!(end.completed[&token], Err(Code::ABORTED_BROKEN));
-    }
-    let submit = Request {
-        op: ReqOp::Noop,
-        count: 1,
-        len: 0,
-        token: 0,
-    };
-    let refused = pair.try_submit(A, submit, Vec::new(), Vec::new());
-    assert_eq!(refused, Err(SubmitError::Stopped));
-    let received = inject(
-        &mut pair,
-        A,
-        pdl(0, 0),
-        tal(Opcode::Noop, true, 0, 0, 0),
-        &[],
-    );
-    assert_eq!(received, Received::Dropped(DropReason::NotRunning));
-}
-
-#[test]
-fn path_that_passes_only_small_packets_breaks_the_connection() {
-    let mut pair = Pair::clean(&Config::default());
-    pair.filter = Some(Box::new(|_, _, transmit| transmit.data_len() > 500));
-    write(&mut pair, A, 1000);
-    for _ in 0..2000 {
-        let until = pair.now + 5 * MS;
-        while pair.step(until) {}
-        if pair.ends[A].conn.inflight_transactions() < 20 && pair.ends[A].broken.is_none() {
-            write(&mut pair, A, 100);
-            pair.drive(A);
-        }
-    }
-    assert_eq!(pair.ends[A].broken, Some(BrokenCause::PeerDead { psn: 0 }));
-}
-
-#[test]
-fn lost_acknowledgement_of_an_answered_transaction_is_asked_for() {
-    // The write behind the read completes only when ACK XID passes the read, which the target tells
-    // in a pure ACK that nobody acknowledges.
-    let mut pair = Pair::clean(&Config::default());
-    pair.filter = Some(Box::new(|now, from, transmit| {
-        from == B && transmit.tal.is_pure_ack() && now < 40 * MS
-    }));
-    let tokens = [pair.read(A, BASE, 100), write(&mut pair, A, 100)];
-    pair.settle();
-    for token in tokens {
-        assert_eq!(pair.ends[A].completed[&token], Ok(()));
-    }
-    let stats = pair.ends[A].conn.stats();
-    assert!(stats.probes > 0 && stats.probes < 10, "{stats:?}");
 }
 
 #[test]
@@ -300,33 +48,6 @@ fn peer_that_never_completes_a_transaction_is_given_up() {
     assert_eq!(pair.ends[A].broken, Some(timeout));
     assert_eq!(pair.ends[A].completed[&token], Err(Code::ABORTED_TIMEOUT));
     assert!((500 * MS..510 * MS).contains(&pair.now));
-}
-
-#[test]
-fn out_of_window_values_are_dropped_and_reported() {
-    let mut pair = Pair::clean(&Config::default());
-    write(&mut pair, B, 100);
-    pair.drive(B);
-    let header = tal(Opcode::Noop, true, 0, 0, 0);
-    let late = tal(Opcode::Noop, true, 0, 0, 32);
-    let ack_xid = TalHeader {
-        ack_xid: 1,
-        ..header
-    };
-    for (pdl, tal, reason, value) in [
-        (pdl(32, u32::MAX), header, DropReason::OutOfWindow, 32),
-        (pdl(0, 1), header, DropReason::AckOutOfWindow, 1),
-        (pdl(0, 0), ack_xid, DropReason::AckXidOutOfWindow, 1),
-        (pdl(0, u32::MAX), late, DropReason::XidOutOfWindow, 32),
-    ] {
-        let received = inject(&mut pair, B, pdl, tal, &[]);
-        assert_eq!(received, Received::Dropped(reason));
-        let report = pair.ends[B].reports.pop().unwrap();
-        assert_eq!((report.reason, report.value), (reason, value));
-    }
-    // Nothing was acknowledged by the refused packets.
-    assert_eq!(pair.ends[B].conn.inflight_packets(), 1);
-    assert_eq!(pair.ends[B].conn.stats().out_of_window, 4);
 }
 
 #[test]
@@ -791,17 +512,6 @@ fn write_behind_an_unfinished_lower_one_waits_for_its_ack_xid() {
 }
 
 #[test]
-fn ordered_connection_delivers_in_order_of_psn() {
-    let mut pair = Pair::clean(&Config::default());
-    lose(&mut pair, A, |number| number % 3 == 0 && number < 30);
-    for _ in 0..30 {
-        write(&mut pair, A, 100);
-    }
-    pair.settle();
-    assert_eq!(pair.ends[B].memory.completed, (0..30).collect::<Vec<u16>>());
-}
-
-#[test]
 fn barrier_holds_until_all_before_are_complete() {
     let mut pair = Pair::clean(&Config::default());
     write(&mut pair, A, 20_000);
@@ -892,75 +602,6 @@ fn stop_completes_everything_with_an_error() {
 }
 
 #[test]
-fn windows_of_one_packet_make_progress_and_come_to_rest() {
-    for window in [1, 2, 3, 4, 5] {
-        let config = Config {
-            pdl_receive_win: window,
-            pdl_window_size: 16,
-            ..Config::default()
-        };
-        let mut pair = Pair::clean(&config);
-        pair.link.config.loss = 20;
-        for end in [A, B] {
-            for _ in 0..10 {
-                write(&mut pair, end, 3000);
-                pair.read(end, BASE, 3000);
-            }
-        }
-        pair.settle();
-        let packets = pair.link.carried;
-        assert!(packets < 1000, "{packets} packets at window {window}");
-    }
-}
-
-#[test]
-fn window_full_of_lost_pure_acks_is_cleared() {
-    // B sends only ACKs, of which all are lost for a while; then B wants to send.
-    let mut pair = Pair::clean(&Config {
-        pdl_window_size: 16,
-        ordered_tx: false,
-        ordered_rx: false,
-        ..Config::default()
-    });
-    pair.filter = Some(Box::new(|now, from, _| from == B && now < 600 * MS));
-    for _ in 0..12 {
-        write(&mut pair, A, 100);
-    }
-    pair.drive(A);
-    while pair.step(500 * MS) {}
-    for _ in 0..12 {
-        write(&mut pair, B, 100);
-    }
-    pair.settle();
-    assert!(pair.all_complete());
-}
-
-#[test]
-fn idle_connection_has_no_timer_and_keeps_none() {
-    let mut pair = Pair::clean(&Config::default());
-    assert_eq!(pair.ends[A].conn.deadline(), None);
-    assert!(pair.ends[A].conn.idle());
-    write(&mut pair, A, 100);
-    pair.settle();
-    // The pure ACK of B is never acknowledged, and nobody waits for it.
-    assert_eq!(pair.ends[B].conn.inflight_packets(), 1);
-    pair.ends[B].conn.expire(100 * SECOND);
-    assert_eq!(pair.ends[B].conn.poll_transmit(100 * SECOND), None);
-}
-
-#[test]
-fn delayed_ack_is_sent_at_its_deadline() {
-    let mut pair = Pair::clean(&Config::default());
-    let header = tal(Opcode::Write, false, 1, 0, 0);
-    inject(&mut pair, B, pdl(0, u32::MAX), header, &write_op(BASE));
-    assert_eq!(pair.ends[B].conn.stats().tx_packets, 0);
-    assert_eq!(pair.ends[B].conn.deadline(), Some(500 * US));
-    pair.settle();
-    assert_eq!(pair.ends[B].conn.stats().tx_acks, 1);
-    assert_eq!(pair.now, 500 * US + 20 * US);
-}
-
-#[test]
 fn early_and_mismatched_replies_are_refused() {
     let config = Config {
         pdl_window_size: 16,
@@ -1006,4 +647,16 @@ fn short_reply_is_not_taken_for_success() {
     let received = inject(&mut pair, A, pdl(0, 0), header, &op);
     assert_eq!(received, Received::Delivered);
     assert_eq!(pair.ends[A].completed[&token], Err(Code::MALFORMED_REPLY));
+}
+
+#[test]
+fn error_for_a_request_that_was_not_sent_is_refused() {
+    let mut pair = Pair::clean(&Config::default());
+    let token = write(&mut pair, A, 100);
+    let header = tal(Opcode::TransactionError, true, 1, 0, 0);
+    let bytes = [&pdl(0, u32::MAX).bytes()[..], &header.bytes(), &[0; 8]].concat();
+    let early = pair.ends[A].take(0, &bytes);
+    assert_eq!(early, Some(Received::Dropped(DropReason::EarlyReply)));
+    pair.drive(A);
+    assert!(!pair.ends[A].completed.contains_key(&token));
 }
