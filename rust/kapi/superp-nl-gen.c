@@ -236,7 +236,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 };
 
 static const struct genl_multicast_group superp_nl_mcgrps[] = {
-	[SUPERP_NLGRP_EVENTS] = { "events", },
+	[SUPERP_NLGRP_EVENTS] = { "events", .flags = GENL_MCAST_CAP_NET_ADMIN, },
 };
 
 struct genl_family superp_nl_family __ro_after_init = {

@@ -141,11 +141,6 @@ people_can_read_them() {
 	on "$nodeA" superp conn del 69
 }
 
-everyone_may_listen() {
-	on "$nodeA" timeout 1 setpriv --reuid 65534 --regid 65534 --clear-groups superp events || \
-		tap_equal 124 $? "status"
-}
-
 nodes_up
 ports_up
 A=$(mktemp) B=$(mktemp)
@@ -160,5 +155,4 @@ tap_case "a refused remote access" access_violation
 tap_case "what the protocol reports" reports
 tap_case "a flood of reports is limited and counted" flood_of_reports
 tap_case "text for people" people_can_read_them
-tap_case "everyone may listen" everyone_may_listen
 tap_end

@@ -59,7 +59,9 @@ foreign_root_is_nobody() {
 capability_is_enough() {
 	on "$nodeA" setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all,+net_admin \
 		--ambient-caps=-all,+net_admin --bounding-set=-all,+net_admin -- \
-		sh -c 'superp param set pdl_window_size 32 && superp mr >/dev/null'
+		sh -c 'superp param set pdl_window_size 32 && superp mr >/dev/null || exit 1
+			timeout 1 superp events
+			[ $? = 124 ]'
 }
 
 nodes_up
@@ -75,6 +77,7 @@ tap_case "starting a connection" refused conn start 64
 tap_case "resetting a connection" refused conn reset 64
 tap_case "setting a parameter" refused param set pdl_window_size 64
 tap_case "looking at the keys of regions" refused mr
+tap_case "listening to events, which can hold keys" refused events
 tap_case "refusals change nothing" nothing_changed
 tap_case "a namespace of one's own can be changed" own_namespace_is_ones_own
 tap_case "root of another user namespace is nobody" foreign_root_is_nobody

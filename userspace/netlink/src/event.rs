@@ -108,7 +108,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Starts to listen.
+    /// Starts to listen. Needs `CAP_NET_ADMIN`: a refused access may name a region's key.
     pub fn open() -> Result<Self> {
         let mut transport = Transport::open()?;
         transport.join()?;

@@ -137,7 +137,7 @@ impl Transport {
                 match message.kind {
                     ERROR => {
                         acknowledged(&message, &request, set)?;
-                        // The acknowledgement of a dump comes before the dump.
+                        // A dump ends by DONE.
                         if flags & DUMP == 0 {
                             return result;
                         }

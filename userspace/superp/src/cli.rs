@@ -63,7 +63,8 @@ pub(crate) enum Command {
         #[arg(short, long)]
         all: bool,
     },
-    /// Print events as they happen: states of connections and ports, reports, access violations.
+    /// Print events as they happen: states of connections and ports, reports, access violations. Needs
+    /// CAP_NET_ADMIN.
     Events {
         /// Stop after this many.
         #[arg(short, long)]

@@ -121,7 +121,7 @@ impl From<Error> for Failure {
         };
         match &error {
             Error::NotLoaded => failure.hint(NOT_LOADED),
-            Error::Refused(refusal) if refusal.errno == libc::EPERM => failure.hint(NOT_PERMITTED),
+            error if error.errno() == Some(libc::EPERM) => failure.hint(NOT_PERMITTED),
             Error::Refused(refusal) => {
                 let message = refusal.message.as_deref().unwrap_or_default();
                 let fits = |parts: &[&str]| parts.iter().all(|part| message.contains(part));
