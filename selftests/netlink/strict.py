@@ -10,134 +10,14 @@ import os
 import random
 import socket
 import struct
-import sys
 
-GENERIC = 16
-REQUEST, ACK, DUMP = 1, 4, 0x300
-ERROR, DONE = 2, 3
-CONTROLLER, GETFAMILY = 16, 3
-NESTED = 0x8000
-
-# Commands and attributes of linux/superp_netlink.h that are used here.
-(NODE_GET, NODE_SET, PORT_GET, PORT_NEW, PORT_DEL, CONN_GET, CONN_NEW, CONN_DEL, CONN_START, CONN_RESET,
- PARAM_GET, PARAM_SET, REGION_GET, QP_GET, STATS_GET, EVENT_NTF) = range(1, 17)
-NODE_CM_ADDRESS = 13
-PORT_IFINDEX, PORT_ENCAP = 1, 3
-(CONN_LOCAL_CID, CONN_REMOTE_CID, CONN_ENCAP, CONN_IFINDEX, CONN_IFNAME, CONN_LOCAL_ADDR, CONN_REMOTE_ADDR,
- CONN_LLADDR, CONN_ORDERED_TX) = range(1, 10)
-CONN_PARAM, CONN_STATE = 19, 20
-PARAM_NAME, PARAM_VALUE = 1, 2
-ERR_MSG, ERR_OFFSET, ERR_MISS_TYPE = 1, 2, 5
-
-
-def attr(number, data):
-    """An attribute with its padding."""
-    return struct.pack("=HH", 4 + len(data), number) + data + bytes(-len(data) % 4)
-
-
-def attrs(data):
-    """Attributes as a dictionary of lists."""
-    found = {}
-    while len(data) >= 4:
-        length, number = struct.unpack_from("=HH", data)
-        found.setdefault(number & 0x3fff, []).append(data[4:length])
-        data = data[(length + 3) & ~3:]
-    return found
-
-
-def u8(number, value):
-    return attr(number, struct.pack("=B", value))
-
-
-def u16(number, value):
-    return attr(number, struct.pack("=H", value))
-
-
-def u32(number, value):
-    return attr(number, struct.pack("=I", value))
-
-
-def text(number, value):
-    return attr(number, value.encode() + b"\0")
-
-
-class Refused(Exception):
-    """The kernel's refusal: errno, sentence, missing attribute, offset of the one at fault."""
-
-    def __init__(self, number, tlvs):
-        super().__init__(errno.errorcode.get(number, number), tlvs)
-        self.errno = number
-        self.text = tlvs.get(ERR_MSG, [b""])[0].rstrip(b"\0").decode()
-        self.missing = struct.unpack("=I", tlvs[ERR_MISS_TYPE][0])[0] if ERR_MISS_TYPE in tlvs else None
-        self.offset = struct.unpack("=I", tlvs[ERR_OFFSET][0])[0] if ERR_OFFSET in tlvs else None
-
-
-class Netlink:
-    """A generic netlink socket."""
-
-    def __init__(self):
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, GENERIC)
-        self.socket.setsockopt(270, 10, 1)  # NETLINK_CAP_ACK
-        self.socket.setsockopt(270, 11, 1)  # NETLINK_EXT_ACK
-        self.socket.bind((0, 0))
-        self.socket.settimeout(10)
-        self.sequence = 0
-        self.family = CONTROLLER
-        self.info = self.ask(GETFAMILY, text(2, "superp"))[0]
-        self.family = struct.unpack("=H", self.info[1][0])[0]
-
-    def ask(self, command, payload=b"", flags=0, family=None):
-        """The replies to a request."""
-        self.sequence += 1
-        body = struct.pack("=BBH", command, 1, 0) + payload
-        self.socket.send(struct.pack("=IHHII", 16 + len(body), family or self.family, REQUEST | ACK | flags,
-                                     self.sequence, 0) + body)
-        replies = []
-        while True:
-            data = self.socket.recv(1 << 17)
-            while data:
-                length, kind, head, sequence, _ = struct.unpack_from("=IHHII", data)
-                body = data[16:length]
-                data = data[(length + 3) & ~3:]
-                if sequence != self.sequence:
-                    continue
-                if kind in (ERROR, DONE):
-                    number = -struct.unpack_from("=i", body)[0] if len(body) >= 4 else 0
-                    if number > 0:
-                        start = 20 if kind == ERROR else 4
-                        raise Refused(number, attrs(body[start:]) if head & 0x200 else {})
-                    if kind == DONE or not flags & DUMP:
-                        return replies
-                else:
-                    replies.append(attrs(body[4:]))
-
-
-class Tap:
-    """Results."""
-
-    def __init__(self):
-        self.number = self.failed = 0
-        print("TAP version 13")
-
-    def case(self, name, function):
-        self.number += 1
-        try:
-            function()
-            print(f"ok {self.number} {name}", flush=True)
-        except (AssertionError, Refused, OSError) as error:
-            self.failed += 1
-            print(f"not ok {self.number} {name}\n# {type(error).__name__} {error}", flush=True)
-
-    def end(self):
-        print(f"1..{self.number}")
-        sys.exit(self.failed != 0)
-
+from nl import *
 
 nl = Netlink()
 tap = Tap()
+refused = nl.refused
 LO = socket.if_nametoindex("lo")
-LOCAL = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
-PEER = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 2])
+LOCAL, PEER = mapped("127.0.0.1"), mapped("127.0.0.2")
 # What conn-new needs: UDP over IPv4 by the loopback device.
 NEEDED = {
     CONN_REMOTE_CID: u16(CONN_REMOTE_CID, 47),
@@ -145,19 +25,6 @@ NEEDED = {
     CONN_REMOTE_ADDR: attr(CONN_REMOTE_ADDR, PEER),
 }
 CONN = b"".join(NEEDED.values())
-
-
-def refused(command, payload=b"", number=errno.EINVAL, part="", flags=0):
-    """The request is refused with this errno and a sentence that contains a part."""
-    try:
-        nl.ask(command, payload, flags)
-    except Refused as refusal:
-        numbers = number if isinstance(number, tuple) else (number,)
-        assert refusal.errno in numbers, f"errno {errno.errorcode[refusal.errno]}: {refusal.text}"
-        assert refusal.text or not part, f"no text, wanted {part}"
-        assert part in refusal.text, f"'{refusal.text}' does not say '{part}'"
-        return refusal
-    raise AssertionError(f"command {command} with {payload.hex()} was not refused")
 
 
 def new(extra=b""):
