@@ -107,10 +107,16 @@ impl<A: Slabs> Connection<A> {
         (psn, content, cause): (u32, Content, Cause),
     ) -> Option<Transmit> {
         let built = self.build(content);
-        let content = if built.is_some() {
-            content
-        } else {
-            Content::None
+        let content = match (&built, content) {
+            (Some(_), content) => content,
+            (None, Content::Reply { xid, .. } | Content::Error { xid }) => {
+                // An error has taken the place of the answer: nobody waits for this packet any more.
+                if self.target.acknowledged(xid) {
+                    self.ack.soon(now);
+                }
+                Content::None
+            }
+            (None, _) => Content::None,
         };
         let ack_psn = self.receive.ack_psn();
         if self.send.resend(now, psn, content, ack_psn).is_err() {

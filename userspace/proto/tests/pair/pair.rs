@@ -45,6 +45,8 @@ pub(crate) struct End {
     pub(crate) writable: u32,
     pub(crate) drops: HashMap<DropReason, u32>,
     pub(crate) cpu: Cpu,
+    /// The data of replies can no longer be fetched.
+    pub(crate) withdrawn: bool,
     /// Nothing runs on this end before this time.
     pub(crate) stalled_until: u64,
     held: Vec<Option<Vec<u8>>>,
@@ -71,6 +73,7 @@ impl End {
             writable: 0,
             drops: HashMap::new(),
             cpu: Cpu { cost: 0, batch: 1 },
+            withdrawn: false,
             stalled_until: 0,
             held,
             queue: VecDeque::new(),
@@ -289,7 +292,12 @@ impl Pair {
 
     /// Sends what there is to send and fetches the events.
     pub(crate) fn drive(&mut self, who: usize) {
-        while let Some(transmit) = self.ends[who].conn.poll_transmit(self.now) {
+        while let Some(mut transmit) = self.ends[who].conn.poll_transmit(self.now) {
+            let end = &mut self.ends[who];
+            if end.withdrawn && matches!(transmit.payload, Payload::Reply(_)) {
+                end.conn.refuse_reply(transmit.tal.xid, Code::ACCESS_KEY);
+                transmit = transmit.without_payload();
+            }
             self.transmit(who, transmit);
         }
         let end = &mut self.ends[who];

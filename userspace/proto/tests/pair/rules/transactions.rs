@@ -496,6 +496,23 @@ fn reply_that_cannot_be_fetched_becomes_an_error() {
 }
 
 #[test]
+fn reply_that_is_withdrawn_while_packets_of_it_are_lost_still_ends() {
+    let mut pair = Pair::clean(&Config::default());
+    lose(&mut pair, B, |number| (2..6).contains(&number));
+    let read = pair.read(A, BASE, 10_000);
+    pair.run_until(SECOND, |pair| pair.ends[B].conn.stats().tx_bytes >= 10_000);
+    pair.ends[B].withdrawn = true;
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&read], Err(Code::ACCESS_KEY));
+    // The target's window goes on: more transactions than fit into it.
+    for _ in 0..100 {
+        let write = write(&mut pair, A, 100);
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&write], Ok(()));
+    }
+}
+
+#[test]
 fn write_behind_an_unfinished_lower_one_waits_for_its_ack_xid() {
     let mut pair = Pair::clean(&Config {
         ordered_tx: false,
