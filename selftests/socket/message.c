@@ -397,10 +397,24 @@ TEST_F(pair, shutdown__of_sending)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F_SIGNAL(pair, shutdown__of_sending_raises_sigpipe, SIGPIPE)
+static volatile sig_atomic_t pipes;
+
+static void count_pipe(int signal)
 {
+	pipes++;
+}
+
+TEST_F(pair, shutdown__of_sending_raises_sigpipe)
+{
+	struct sigaction action = { .sa_handler = count_pipe };
+
+	ASSERT_EQ(0, sigaction(SIGPIPE, &action, NULL));
 	ASSERT_EQ(0, shutdown(self->a, SHUT_WR));
-	send(self->a, "c", 1, 0);
+	EXPECT_EQ(-1, send(self->a, "c", 1, MSG_NOSIGNAL));
+	EXPECT_EQ(0, pipes);
+	EXPECT_EQ(-1, send(self->a, "c", 1, 0));
+	EXPECT_EQ(EPIPE, errno);
+	EXPECT_EQ(1, pipes);
 }
 
 TEST_F(pair, shutdown__of_receiving)
