@@ -6,7 +6,7 @@
 //! is lost if it is older than a guard time, or if three others were made after it, unless the path has
 //! lately been seen to reorder. On a path that keeps order there is no such evidence without a loss.
 //! Unacknowledged packets are listed in the order of transmission, so that only the head of the list is
-//! ever looked at. Nothing is inferred about PSNs beyond those that the SACK bitmaps have had room to name.
+//! ever looked at. Packets beyond the 32 that a SACK bitmap can name were all sent after those.
 
 use super::super::bitmap::Bitmap;
 use super::super::config::Config;
@@ -104,8 +104,6 @@ pub(crate) struct SendWindow<A: Slabs> {
     next_transmission: u32,
     /// Highest transmission that is known to have arrived.
     newest: Option<u32>,
-    /// First PSN about which the SACK bitmaps have not had room to say anything yet.
-    reported: u32,
     /// Until then the path is expected to reorder.
     reorders_until: u64,
     /// Slots in the window with content.
@@ -139,7 +137,6 @@ impl<A: Slabs> SendWindow<A> {
             lost: List::EMPTY,
             next_transmission: 0,
             newest: None,
-            reported: config.start_psn,
             reorders_until: 0,
             data: 0,
             budget: 0,
@@ -281,10 +278,6 @@ impl<A: Slabs> SendWindow<A> {
         let newer = |newest| seen.newest.is_some_and(|news| psn_diff(news, newest) > 0);
         if self.newest.is_none_or(newer) {
             self.newest = seen.newest;
-        }
-        let reported = sack_base.wrapping_add(u32::BITS);
-        if psn_diff(reported, self.reported) > 0 {
-            self.reported = reported;
         }
         self.window = pdl.window.min(self.window_max);
         self.budget = self.rtx_max_pkts;
@@ -464,8 +457,7 @@ impl<A: Slabs> SendWindow<A> {
         let index = self.sent.head()?;
         let slot = self.slots.get(index.into())?;
         let later = psn_diff(self.newest?, slot.transmission);
-        let reported = psn_diff(self.psn(index), self.reported) < 0;
-        (later > 0 && reported).then_some((index, slot, later.unsigned_abs()))
+        (later > 0).then_some((index, slot, later.unsigned_abs()))
     }
 
     /// When the suspect is lost by its age.
@@ -507,8 +499,8 @@ impl<A: Slabs> SendWindow<A> {
         let behind = self
             .newest
             .map_or(0, |newest| psn_diff(newest, slot.transmission));
-        if behind > 0 && psn_diff(psn, self.reported) < 0 {
-            // An earlier ACK could have named it and did not: it was late, not lost.
+        if behind > 0 {
+            // It was late, not lost.
             self.reorders_until = now.saturating_add(REORDER_MEMORY);
         }
         let newer = |newest| psn_diff(slot.transmission, newest) > 0;

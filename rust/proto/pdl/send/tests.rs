@@ -372,6 +372,18 @@ fn round_trip_is_measured_on_packets_sent_once_that_ask_for_an_answer() {
 }
 
 #[test]
+fn packets_that_only_a_filled_hole_lets_be_acknowledged_are_not_measured() {
+    let mut window = window(128, 0);
+    send(&mut window, 0, 60);
+    let all: Vec<u32> = (1..32).collect();
+    take(&mut window, MS, &ack(u32::MAX, &all));
+    assert_eq!(retransmit(&mut window, MS), [0]);
+    // 32 to 59 came long ago, but no ACK could tell.
+    take(&mut window, 40 * MS, &ack(59, &[]));
+    assert_eq!(window.rtt.srtt(), MS);
+}
+
+#[test]
 fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
     let mut config = config(64, 0);
     config.pdl_max_rtx = 2;

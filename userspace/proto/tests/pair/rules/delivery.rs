@@ -291,6 +291,59 @@ fn delayed_ack_is_sent_at_its_deadline() {
     assert_eq!(pair.now, 500 * US + 20 * US);
 }
 
+#[test]
+fn acknowledgements_of_a_stale_packet_are_ignored_at_both_layers() {
+    let mut pair = Pair::clean(&Config {
+        ordered_rx: false,
+        ..Config::default()
+    });
+    for _ in 0..4 {
+        write(&mut pair, B, 100);
+    }
+    pair.drive(B);
+    let header = TalHeader {
+        ack_xid: 0,
+        ..tal(Opcode::Noop, true, 0, 0, 0)
+    };
+    inject(&mut pair, B, pdl(0, 1), header, &[]);
+    assert_eq!(pair.ends[B].order, [1]);
+    // So old that its ACK XID has come round: to what is in the window, or to what is not.
+    for (psn, ack_xid) in [(1, 2), (2, 20_000)] {
+        let old = TalHeader {
+            xid: 1,
+            ack_xid,
+            ..header
+        };
+        let received = inject(&mut pair, B, pdl(psn, u32::MAX), old, &[]);
+        assert!(!matches!(
+            received,
+            Received::Dropped(DropReason::AckXidOutOfWindow)
+        ));
+        assert_eq!(pair.ends[B].order, [1]);
+    }
+}
+
+#[test]
+fn answer_behind_lost_pure_acks_is_not_kept_waiting() {
+    let mut pair = Pair::clean(&Config {
+        pdl_window_size: 16,
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    });
+    // B's window is full of pure ACKs that A never saw; B has nothing else in flight.
+    pair.filter = Some(Box::new(|now, from, _| from == B && now < 100 * MS));
+    for _ in 0..20 {
+        write(&mut pair, A, 100);
+    }
+    pair.drive(A);
+    while pair.step(90 * MS) {}
+    assert!(pair.ends[B].conn.inflight_packets() >= 15);
+    pair.read(A, BASE, 100);
+    pair.settle();
+    assert!(pair.now < SECOND, "{}", pair.describe());
+}
+
 thread_local! {
     /// Slabs that can still be had.
     static LEFT: Cell<usize> = const { Cell::new(0) };
