@@ -8,7 +8,7 @@ pub struct TransactionErrorOp {
     pub seqno: u16,
     /// Position of the operation in that packet.
     pub opnum: u8,
-    /// Major error code, see [`Code`].
+    /// Major error code, see [`crate::proto::Code`].
     pub major: u16,
     /// Minor error code.
     pub minor: u16,
