@@ -65,7 +65,8 @@ deleted() {
 	tap_equal 3 "$status" "exit status of the traffic" || return 1
 	# Its end of the veth pair went with it, and so did ours.
 	nodes_wait 10 device_gone "$nodeA" || return 1
-	tap_equal broken "$(conn_get "$nodeA" "$cid" state)" state
+	tap_equal broken "$(conn_get "$nodeA" "$cid" state)" state || return 1
+	ip netns delete "$nodeA"
 }
 device_gone() { ! ip -n "$1" link show eth0 >/dev/null 2>&1; }
 
