@@ -318,18 +318,10 @@ impl Flows {
     /// tokens. The table has a slot for each transaction under way and one for each flow, so it is
     /// never full; were it so, the work is dropped, which completes it as aborted.
     pub(super) fn activate(&mut self, flow: u32, work: ListArc<Work>, start: bool) -> Option<u32> {
-        let is_free = |(i, slot): (usize, &Option<Active>)| slot.is_none().then_some(i);
-        let next = self.free_active as usize;
-        let mut after = self
-            .actives
-            .iter()
-            .enumerate()
-            .skip(next)
-            .filter_map(is_free);
-        let free = match after.next() {
-            Some(free) => Some(free),
-            None => self.actives.iter().enumerate().filter_map(is_free).next(),
-        };
+        let n = self.actives.len() as u32;
+        let next = self.free_active.min(n);
+        let is_free = |i: &u32| matches!(self.actives.get(*i as usize), Some(None));
+        let free = (next..n).find(is_free).or_else(|| (0..next).find(is_free));
         let Some(free) = free else {
             let flow = self.flow(flow)?;
             flow.works = flow.works.saturating_sub(1);
@@ -338,7 +330,7 @@ impl Flows {
             }
             return None;
         };
-        *self.actives.get_mut(free)? = Some(Active {
+        *self.actives.get_mut(free as usize)? = Some(Active {
             work,
             flow,
             submitted: 0,
@@ -347,10 +339,9 @@ impl Flows {
             error: None,
             start,
         });
-        let index = u32::try_from(free).ok()?;
-        self.free_active = index.wrapping_add(1);
-        self.flow(flow)?.current = Some(index);
-        Some(index)
+        self.free_active = free.wrapping_add(1);
+        self.flow(flow)?.current = Some(free);
+        Some(free)
     }
 
     /// No more of the work will be submitted.

@@ -222,9 +222,7 @@ unsafe extern "C" fn superp_rust_net_free(node: *mut ffi::c_void) {
 unsafe extern "C" fn superp_rust_device_event(node: *mut ffi::c_void, ifindex: u32, event: u32) {
     if let Some(kind) = DeviceEventKind::from_c(event) {
         // SAFETY: The C half's reference is alive until `superp_rust_net_free`.
-        node::device_event(
-            unsafe { &*node.cast::<Node>() },
-            DeviceEvent { ifindex, kind },
-        );
+        let node = unsafe { &*node.cast::<Node>() };
+        node::device_event(node, DeviceEvent { ifindex, kind });
     }
 }

@@ -40,7 +40,7 @@ impl<A: Slabs> Bitmap<A> {
 
     /// Whether the bit of `seq` is set.
     pub(super) fn get(&self, seq: u32) -> bool {
-        self.word(seq) >> (seq % u64::BITS) & 1 != 0
+        (self.word(seq) >> (seq % u64::BITS)) & 1 != 0
     }
 
     /// Sets the bit of `seq`, which must be in the window.
@@ -149,7 +149,7 @@ impl<A: Slabs> SeqnoBitmaps<A> {
     pub(super) fn get(&self, slot: u16, seqno: u16) -> bool {
         self.words
             .get(self.index(slot, seqno))
-            .is_some_and(|word| word >> (u32::from(seqno) % u64::BITS) & 1 != 0)
+            .is_some_and(|word| (word >> (u32::from(seqno) % u64::BITS)) & 1 != 0)
     }
 
     /// Notes that `seqno` was received in `slot`.

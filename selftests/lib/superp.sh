@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables for, and of, those who source this
 # Ports and connections between the two nodes of nodes.sh, and what they count; sourced, after it.
 # Functions that change or ask a node take its namespace's name.
 
