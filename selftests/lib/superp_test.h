@@ -36,6 +36,18 @@
 #include "kselftest_harness.h"
 #endif
 
+/* A time limit, in seconds of User Mode Linux: the other homes are slower. */
+static inline int slowly(int seconds)
+{
+	const char *home = getenv("SUPERP_HOME");
+
+	return home && strcmp(home, "uml") ? 4 * seconds : seconds;
+}
+
+/* The harness's 30 s are for machines that are not emulated. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT 120
+
 struct node {
 	char	name[64];	/* of the network namespace */
 	int	netns;		/* descriptor of it */
@@ -436,7 +448,7 @@ static inline int superp_connect(int fd, const struct node *peer, int encap,
 	return connect(fd, (struct sockaddr *)&name, sizeof(name));
 }
 
-/* A socket of the node, bound to @qpn and connected to @peer_qpn of @peer. */
+/* A socket of @node, bound to @qpn and connected to @peer_qpn of @peer. */
 static inline int superp_open(const struct node *node, uint32_t qpn,
 			      const struct node *peer, int encap,
 			      uint32_t peer_qpn)
@@ -452,12 +464,15 @@ static inline int superp_open(const struct node *node, uint32_t qpn,
 	return fd;
 }
 
-/* The events of a socket within @ms milliseconds; -1: an error. */
+/*
+ * The events of a socket within @ms milliseconds, or four times that in the
+ * slower homes; -1: an error.
+ */
 static inline int superp_poll(int fd, short events, int ms)
 {
 	struct pollfd pollfd = { .fd = fd, .events = events };
 
-	if (poll(&pollfd, 1, ms) < 0)
+	if (poll(&pollfd, 1, slowly(ms)) < 0)
 		return -1;
 	return pollfd.revents;
 }

@@ -73,7 +73,7 @@ static const uint32_t sizes[] = {
 	SUPERP_MAX_MESSAGE - 1, SUPERP_MAX_MESSAGE,
 };
 
-TEST_F_TIMEOUT(pair, sizes__arrive_whole, 120)
+TEST_F_TIMEOUT(pair, sizes__arrive_whole, slowly(120))
 {
 	unsigned int i;
 
@@ -102,7 +102,7 @@ TEST_F(pair, sizes__too_large)
 	EXPECT_EQ(EMSGSIZE, errno);
 }
 
-TEST_F_TIMEOUT(pair, both_ways__at_once, 60)
+TEST_F_TIMEOUT(pair, both_ways__at_once, slowly(60))
 {
 	int i;
 
@@ -178,7 +178,7 @@ static void *stream_receive(void *data)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(pair, receive_buffer_full__nothing_lost_and_in_order, 120)
+TEST_F_TIMEOUT(pair, receive_buffer_full__nothing_lost_and_in_order, slowly(120))
 {
 	struct stream out = { .fd = self->a, .count = 1000, .largest = 20000 };
 	struct stream in = {
@@ -196,7 +196,7 @@ TEST_F_TIMEOUT(pair, receive_buffer_full__nothing_lost_and_in_order, 120)
 	EXPECT_EQ(0, superp_error(self->a));
 }
 
-TEST_F_TIMEOUT(pair, nobody_receives__sender_waits_and_nothing_is_lost, 60)
+TEST_F_TIMEOUT(pair, nobody_receives__sender_waits_and_nothing_is_lost, slowly(60))
 {
 	static char message[3000];
 	unsigned int sent = 0, i;
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(pair, nobody_receives__sender_waits_and_nothing_is_lost, 60)
 	EXPECT_GT(100, i);
 }
 
-TEST_F_TIMEOUT(pair, epoll_edge__tells_of_room_once_more, 60)
+TEST_F_TIMEOUT(pair, epoll_edge__tells_of_room_once_more, slowly(60))
 {
 	struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
 	static char message[3000];
@@ -452,7 +452,7 @@ TEST_F(pair, shutdown__wakes_who_waits)
 
 #define MANY 200
 
-TEST_F_TIMEOUT(pair, many_sockets__share_the_connection, 120)
+TEST_F_TIMEOUT(pair, many_sockets__share_the_connection, slowly(120))
 {
 	int encap = variant->options.encap;
 	int a[MANY], b[MANY], i, round;
@@ -488,7 +488,7 @@ TEST_F_TIMEOUT(pair, many_sockets__share_the_connection, 120)
 }
 
 /* One that does not receive must not hold up the others. */
-TEST_F_TIMEOUT(pair, slow_receiver__does_not_block_others, 60)
+TEST_F_TIMEOUT(pair, slow_receiver__does_not_block_others, slowly(60))
 {
 	int encap = variant->options.encap;
 	struct stream out = { .count = 300, .largest = 9000 };
@@ -556,7 +556,7 @@ FIXTURE_TEARDOWN(strict)
 	conn_down(self->cid);
 }
 
-TEST_F_TIMEOUT(strict, sizes__from_16_bytes_to_one_transaction, 60)
+TEST_F_TIMEOUT(strict, sizes__from_16_bytes_to_one_transaction, slowly(60))
 {
 	struct superp_qp_info info = {};
 	uint8_t *out, *in;
@@ -591,7 +591,7 @@ TEST_F_TIMEOUT(strict, sizes__from_16_bytes_to_one_transaction, 60)
 	}
 }
 
-TEST_F_TIMEOUT(strict, receive_buffer_full__nothing_lost, 60)
+TEST_F_TIMEOUT(strict, receive_buffer_full__nothing_lost, slowly(60))
 {
 	unsigned int i, sent = 0;
 	static char message[3000];

@@ -125,7 +125,7 @@ out:
 	return ok;
 }
 
-TEST_F_TIMEOUT(traffic, initiator_is_killed, 120)
+TEST_F_TIMEOUT(traffic, initiator_is_killed, slowly(120))
 {
 	int encap = self->options.encap, round;
 	struct shared *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
@@ -152,7 +152,7 @@ TEST_F_TIMEOUT(traffic, initiator_is_killed, 120)
 	EXPECT_EQ(0, still_works(encap));
 }
 
-TEST_F_TIMEOUT(traffic, target_is_killed, 120)
+TEST_F_TIMEOUT(traffic, target_is_killed, slowly(120))
 {
 	int encap = self->options.encap, round;
 	struct shared *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
@@ -226,7 +226,7 @@ TEST_F(traffic, closed_socket__has_sent)
 }
 
 /* Runs last, for it takes the nodes away. */
-TEST_F_TIMEOUT(traffic, zz_namespace_is_deleted, 120)
+TEST_F_TIMEOUT(traffic, zz_namespace_is_deleted, slowly(120))
 {
 	int encap = self->options.encap;
 	struct shared *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,

@@ -115,7 +115,7 @@ static const uint32_t sizes[] = {
 
 static const uint32_t offsets[][2] = { { 4096, 4096 }, { 4099, 8000 } };
 
-TEST_F_TIMEOUT(rma, write__exactly_these_bytes, 120)
+TEST_F_TIMEOUT(rma, write__exactly_these_bytes, slowly(120))
 {
 	struct superp_completion completion;
 	unsigned int i, j;
@@ -143,7 +143,7 @@ TEST_F_TIMEOUT(rma, write__exactly_these_bytes, 120)
 	}
 }
 
-TEST_F_TIMEOUT(rma, read__exactly_these_bytes, 120)
+TEST_F_TIMEOUT(rma, read__exactly_these_bytes, slowly(120))
 {
 	struct superp_completion completion;
 	unsigned int i, j;
@@ -171,7 +171,7 @@ TEST_F_TIMEOUT(rma, read__exactly_these_bytes, 120)
 	}
 }
 
-TEST_F_TIMEOUT(rma, many__each_completes_once, 60)
+TEST_F_TIMEOUT(rma, many__each_completes_once, slowly(60))
 {
 	enum { COUNT = 500 };
 	static uint8_t seen[COUNT];
