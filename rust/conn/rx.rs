@@ -403,7 +403,16 @@ impl Conn {
             self.node.count_drop(DropReason::NotRunning);
             return;
         }
-        match inner.process(self, &skb, now, false) {
+        let unacked = inner.proto.unacked_psn();
+        let received = inner.process(self, &skb, now, false);
+        if let Some(path) = inner
+            .path
+            .as_ref()
+            .filter(|_| inner.proto.unacked_psn() != unacked)
+        {
+            path.confirm();
+        }
+        match received {
             Received::Held { slot } => {
                 if let Some(held) = inner.rx.held.get_mut(slot) {
                     *held = Some(skb);

@@ -50,6 +50,7 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
 				    int *err);
 void superp_path_free(struct superp_path *path);
 void superp_path_resolve(struct superp_path *path);
+void superp_path_confirm(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb);

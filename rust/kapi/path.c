@@ -31,6 +31,7 @@
  * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
  * @hash: tells this flow from others where the stack cannot look into the packet
  * @headroom: bytes that headers took most lately
+ * @confirmed: the peer has acknowledged something since the last packet
  */
 struct superp_path {
 	struct net *net;
@@ -43,6 +44,7 @@ struct superp_path {
 	u32 priority;
 	u32 hash;
 	u32 headroom;
+	bool confirmed;
 };
 
 static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
@@ -319,6 +321,29 @@ void superp_path_resolve(struct superp_path *path)
 	local_bh_enable();
 }
 
+/**
+ * superp_path_confirm - the peer has acknowledged something
+ * @path: the path
+ *
+ * The next packet tells the neighbour's entry, which then needs no probes: on a path that loses
+ * packets three of them may be lost, and with them the neighbour.
+ *
+ * Context: any.
+ */
+void superp_path_confirm(struct superp_path *path)
+{
+	WRITE_ONCE(path->confirmed, true);
+}
+
+/* Whether the peer has acknowledged something since this was asked last. */
+static bool superp_path_take_confirmed(struct superp_path *path)
+{
+	if (!READ_ONCE(path->confirmed))
+		return false;
+	WRITE_ONCE(path->confirmed, false);
+	return true;
+}
+
 static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -356,6 +381,8 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 		err = PTR_ERR(neigh);
 		goto drop;
 	}
+	if (superp_path_take_confirmed(path))
+		neigh_confirm(neigh);
 	/* Without the neighbour's cached header, which has the EtherType of IP. */
 	err = neigh_output(neigh, skb, true);
 	rcu_read_unlock();
@@ -385,6 +412,7 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb)
 			   SUPERP_UDP4_SIZE);
 	if (err)
 		goto drop_route;
+	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
 	udp_tunnel_xmit_skb(rt, NULL, skb, saddr, path->remote.s6_addr32[3], config->tclass,
 			    config->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
 			    htons(config->sport), htons(config->dport), false, false, 0);
@@ -416,6 +444,7 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb)
 			   SUPERP_UDP6_SIZE);
 	if (err)
 		goto drop_route;
+	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
 	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, &saddr, &path->remote, config->tclass,
 			     config->hop_limit ? : ip6_dst_hoplimit(dst),
 			     htonl(config->flow_label), htons(config->sport),

@@ -114,6 +114,13 @@ impl Path {
         unsafe { c::superp_path_resolve(self.0.as_ptr()) }
     }
 
+    /// The peer has acknowledged something: its Ethernet address needs no probing for a while. Any
+    /// context.
+    pub(crate) fn confirm(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_confirm(self.0.as_ptr()) }
+    }
+
     /// The longest packet now, in bytes from its PDL header on: the device's MTU, or for UDP the
     /// path MTU as far as known and at most the device's, less the headers below. 0 without a
     /// device or route. Process or softirq context.

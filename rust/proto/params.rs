@@ -108,8 +108,8 @@ params! {
         "Receive window that is advertised; at most pdl_window_size is used";
     PDL_ACK_EVERY, "pdl_ack_every", 1, 1024, 8, "packets",
         "Packets received without sending that cause an acknowledgement; at most a quarter of the window is used";
-    PDL_DEAD_TIME, "pdl_dead_time", 1_000_000, u64::MAX, 2_000_000_000, "ns",
-        "Time without success after which a packet retransmitted more than pdl_max_rtx times breaks the connection";
+    PDL_DEAD_TIME, "pdl_dead_time", 1_000_000, u64::MAX, 5_000_000_000, "ns",
+        "Time without progress after which a packet retransmitted more than pdl_max_rtx times breaks the connection";
     NH_UDP_PORT, "nh_udp_port", 0, 65_535, 7777, "",
         "UDP destination port";
     NH_NUM_CADDR_BITS, "nh_num_caddr_bits", 8, 16, 12, "bits",

@@ -26,6 +26,15 @@ counted() {
 	[ "$sum" -gt 0 ]
 }
 
+# explain: what both ends and the neighbour tables look like.
+explain() {
+	local node
+	for node in "$nodeA" "$nodeB"; do
+		on "$node" superp -j conn show "$cid" -s
+		ip -n "$node" -s neigh
+	done
+}
+
 # under NETEM COUNTER…: transfers under that, and the counters show it.
 under() {
 	local status=0
@@ -33,7 +42,7 @@ under() {
 	impair $1 || return 1
 	transfers 150 60000 16 || status=1
 	impair
-	[ "$status" = 0 ] || return 1
+	[ "$status" = 0 ] || { explain; return 1; }
 	counted "$nodeB" "${@:2}"
 }
 

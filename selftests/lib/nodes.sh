@@ -38,7 +38,8 @@ nodes_address() {
 	ip -n "$1" address add "fd23::$3/64" dev "$2" nodad
 }
 
-nodes_running() { ip -n "$1" link show dev "$2" | grep -q 'state UP'; }
+# It warns where the namespace of the other end has no name.
+nodes_running() { ip -n "$1" link show dev "$2" 2>/dev/null | grep -q "state UP"; }
 
 # nodes_down: ends the processes in the nodes and removes both.
 nodes_down() {

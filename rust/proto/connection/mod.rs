@@ -220,6 +220,11 @@ impl<A: Slabs> Connection<A> {
         self.initiator.open()
     }
 
+    /// Lowest PSN that the peer has not acknowledged. When it moves, the path works both ways.
+    pub fn unacked_psn(&self) -> u32 {
+        self.send.unacked_spsn()
+    }
+
     /// Packets sent and not acknowledged; pure ACKs may remain so for ever.
     pub fn inflight_packets(&self) -> u32 {
         self.send.outstanding()

@@ -110,6 +110,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     data: u32,
     /// Retransmissions still allowed on this event.
     budget: u32,
+    /// When `unacked_spsn` last moved.
+    advanced: u64,
     /// Start of the retransmission timer.
     timer_start: u64,
     /// When it expired last.
@@ -140,6 +142,7 @@ impl<A: Slabs> SendWindow<A> {
             reorders_until: 0,
             data: 0,
             budget: 0,
+            advanced: now,
             timer_start: now,
             expired_at: 0,
             late_until: None,
@@ -258,7 +261,10 @@ impl<A: Slabs> SendWindow<A> {
                 }
             }
             self.acked.advance(count);
-            seen.any |= count > 0;
+            if count > 0 {
+                seen.any = true;
+                self.advanced = now;
+            }
         }
 
         // Bits beyond what was ever sent are of no PSN in flight.
@@ -353,7 +359,9 @@ impl<A: Slabs> SendWindow<A> {
         let Some(slot) = self.slots.get_mut(psn) else {
             return Ok(());
         };
-        let old = slot.first_sent.saturating_add(self.dead_time) < now;
+        // A packet behind others that have to be repeated first is not the peer's fault.
+        let since = slot.first_sent.max(self.advanced);
+        let old = since.saturating_add(self.dead_time) < now;
         if u32::from(slot.retransmits) > self.max_rtx && old {
             return Err(PeerDead);
         }

@@ -403,6 +403,20 @@ fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
 }
 
 #[test]
+fn packet_whose_turn_comes_late_does_not_break_the_connection() {
+    let mut config = config(64, 0);
+    config.pdl_max_rtx = 1;
+    config.pdl_dead_time = 100 * MS;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut window, 0, 2);
+    take(&mut window, 1000 * MS, &ack(0, &[]));
+    for _ in 0..5 {
+        assert_eq!(window.resend(1100 * MS, 1, request(1), 0), Ok(()));
+    }
+    assert_eq!(window.resend(1101 * MS, 1, request(1), 0), Err(PeerDead));
+}
+
+#[test]
 fn age_of_a_pure_ack_counts_from_when_it_is_missed() {
     let mut config = config(64, 0);
     config.pdl_max_rtx = 1;

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# The peer's Ethernet address: found by ARP, kept while the peer acknowledges, or configured.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+. lib/nodes.sh
+. lib/superp.sh
+trap nodes_down EXIT
+
+# arp_answers NODE YES: whether the node answers ARP requests.
+arp_answers() {
+	local ignore=8
+	[ "$2" = no ] || ignore=0
+	on "$1" sysctl -q "net.ipv4.conf.eth0.arp_ignore=$ignore"
+}
+
+transfers() {
+	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$cid" write,read,send "$@"
+}
+
+# Entries age in half a second, and are given up after three probes in 0.3 s.
+short_lives() {
+	local node
+	for node in "$nodeA" "$nodeB"; do
+		on "$node" sysctl -q net.ipv4.neigh.eth0.base_reachable_time_ms=500 \
+			net.ipv4.neigh.eth0.delay_first_probe_time=1 \
+			net.ipv4.neigh.eth0.retrans_time_ms=100 || return 1
+	done
+}
+
+# Acknowledgements are proof that the peer is reachable: nobody asks for its address again.
+kept_by_traffic() {
+	local status=0 end
+	transfers 20 1000 4 || return 1
+	arp_answers "$nodeA" no && arp_answers "$nodeB" no || return 1
+	end=$((SECONDS + 5))
+	while [ $SECONDS -lt $end ]; do
+		transfers 100 1000 4 || { status=1; break; }
+	done
+	ip -n "$nodeA" neigh show 10.23.0.2
+	arp_answers "$nodeA" yes && arp_answers "$nodeB" yes || return 1
+	return "$status"
+}
+
+static() {
+	local mac
+	arp_answers "$nodeA" no && arp_answers "$nodeB" no || return 1
+	for node in "$nodeA" "$nodeB"; do ip -n "$node" neigh flush dev eth0; done
+	mac=$(ip -n "$nodeB" -j link show eth0 | jq -r '.[0].address')
+	half "$nodeA" sunh "$cid" "$cid" 1 2 eth0 23 lladdr "$mac" ext on || return 1
+	mac=$(ip -n "$nodeA" -j link show eth0 | jq -r '.[0].address')
+	half "$nodeB" sunh "$cid" "$cid" 2 1 eth0 23 lladdr "$mac" ext on || return 1
+	transfers 100 20000 8 || return 1
+	tap_equal '' "$(ip -n "$nodeA" neigh show 10.23.0.2)" "entry of the neighbour"
+}
+
+# What is sent to another station's address arrives, and is not taken.
+wrong_static() {
+	local status=0
+	half "$nodeA" sunh "$cid" "$cid" 1 2 eth0 23 lladdr 02:00:00:00:00:99 pdl_dead_time 50000000 || return 1
+	half "$nodeB" sunh "$cid" "$cid" 2 1 eth0 23 ext on || return 1
+	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$cid" write 1 1000 1 || status=$?
+	tap_equal 3 "$status" status || return 1
+	tap_equal broken "$(conn_get "$nodeA" "$cid" state)" state || return 1
+	tap_equal 0 "$(conn_get "$nodeB" "$cid" rx-packets)" "packets of B"
+}
+
+nodes_up 9000
+ports_up
+cid=0
+short_lives
+for way in sunh udp4; do
+	cid=$((cid + 1))
+	connect "$way" "$cid" ext on
+	tap_case "$way: no address resolution while the peer acknowledges" kept_by_traffic
+done
+cid=$((cid + 1))
+tap_case "sunh: a configured Ethernet address needs no ARP" static
+cid=$((cid + 1))
+tap_case "sunh: a frame to another Ethernet address is not taken" wrong_static
+tap_end
