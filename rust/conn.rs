@@ -92,10 +92,15 @@ pub(crate) enum ConnState {
     Created = 0,
     /// Started.
     Established = 1,
-    /// Removed or being removed.
-    Stopped = 3,
+    /// Soft shutdown: what was begun is completed, requests that wait go on waiting.
+    Draining = 2,
+    /// Both ends have drained. Only the peer's repetitions are answered; a reset keeps the requests
+    /// that wait.
+    Quiescent = 3,
     /// Given up [proto 3.14]; only a reset or removal helps.
     Broken = 4,
+    /// Removed, or between two lives.
+    Removed = 5,
 }
 
 /// What there is to tell of a connection.
@@ -141,6 +146,8 @@ struct Inner {
     armed: u64,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
+    /// The life before ended in a soft shutdown: requests wait for the start of this one.
+    restarting: bool,
 }
 
 /// One connection of a node.
@@ -191,6 +198,7 @@ impl Conn {
                     stats: ConnStats::default(),
                     armed: u64::MAX,
                     resume: u64::MAX,
+                    restarting: false,
                 }, "superp_conn"),
                 timer <- Timer::new(),
             }),
@@ -254,8 +262,8 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// `EALREADY` when started, `ENOTCONN` when broken or removed.
-    pub(crate) fn start(&self) -> Result<(), Refusal> {
+    /// `EALREADY` when started, `ENOTCONN` when shut down, broken or removed.
+    pub(crate) fn start(self: &Arc<Self>) -> Result<(), Refusal> {
         let mut inner = self.inner.lock();
         match inner.state {
             ConnState::Created => {}
@@ -265,7 +273,13 @@ impl Conn {
                     c"the connection is started already",
                 ))
             }
-            ConnState::Broken | ConnState::Stopped => {
+            ConnState::Draining | ConnState::Quiescent => {
+                return Err(Refusal::new(
+                    enotconn(),
+                    c"the connection is shut down: reset it first",
+                ))
+            }
+            ConnState::Broken | ConnState::Removed => {
                 return Err(Refusal::new(
                     enotconn(),
                     c"the connection is broken: reset it first",
@@ -277,8 +291,41 @@ impl Conn {
         }
         inner.state = ConnState::Established;
         self.established.store(true, Relaxed);
-        drop(inner);
         self.tell_state(ConnState::Established, "");
+        inner.flows.wake_all();
+        self.run(&mut inner, timer::now());
+        self.unlock(inner);
+        Ok(())
+    }
+
+    /// Begins a soft shutdown: everything begun is completed, then Last NULL tells the peer, which is
+    /// expected to do the same. Process context; does not wait.
+    ///
+    /// # Errors
+    ///
+    /// `EALREADY` when begun, `ENOTCONN` when broken or removed.
+    pub(crate) fn shut_down(self: &Arc<Self>) -> Result<(), Refusal> {
+        let mut inner = self.inner.lock();
+        match inner.state {
+            ConnState::Created | ConnState::Established => {}
+            ConnState::Draining | ConnState::Quiescent => {
+                return Err(Refusal::new(
+                    ealready(),
+                    c"the connection is shut down already",
+                ))
+            }
+            ConnState::Broken | ConnState::Removed => {
+                return Err(Refusal::new(
+                    enotconn(),
+                    c"the connection is broken: there is nothing to complete",
+                ))
+            }
+        }
+        self.established.store(false, Relaxed);
+        inner.state = ConnState::Draining;
+        self.tell_state(ConnState::Draining, "");
+        self.run(&mut inner, timer::now());
+        self.unlock(inner);
         Ok(())
     }
 
@@ -287,7 +334,7 @@ impl Conn {
     pub(crate) fn stop(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         self.established.store(false, Relaxed);
-        inner.state = ConnState::Stopped;
+        inner.state = ConnState::Removed;
         inner.cause = "";
         inner.proto.stop();
         self.abort_queued(&mut inner);
@@ -299,10 +346,11 @@ impl Conn {
         // Nothing starts it in this state.
         self.timer.cancel_sync();
         self.tell_queue_pairs(Code::ABORTED_STOPPED);
-        self.tell_state(ConnState::Stopped, "");
+        self.tell_state(ConnState::Removed, "");
     }
 
-    /// Gives the connection a fresh life in state `Created`. Process context, sleeps.
+    /// Gives the connection a fresh life in state `Created`. After a soft shutdown the requests that
+    /// wait are kept; otherwise everything pending completes as aborted. Process context, sleeps.
     ///
     /// # Errors
     ///
@@ -314,15 +362,22 @@ impl Conn {
                 c"the device of the connection is gone: remove the connection",
             ));
         }
-        let (proto, flows, rx) = fresh(&self.identity.config)?;
-        self.stop();
+        let (proto, mut flows, rx) = fresh(&self.identity.config)?;
+        let keep = self.inner.lock().state == ConnState::Quiescent;
+        if !keep {
+            self.stop();
+        }
         let mut inner = self.inner.lock();
+        if !keep {
+            core::mem::swap(&mut inner.flows, &mut flows);
+        }
         let old = (
             core::mem::replace(&mut inner.proto, proto),
-            core::mem::replace(&mut inner.flows, flows),
             core::mem::replace(&mut inner.rx, rx),
+            flows,
         );
         inner.state = ConnState::Created;
+        inner.restarting = keep;
         inner.armed = u64::MAX;
         inner.resume = u64::MAX;
         drop(inner);
@@ -342,14 +397,16 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN`: not started. `ECONNRESET`: broken or removed. `ENOMEM`.
+    /// `ENOTCONN`: not started. `ECONNRESET`: broken or removed. `ENOMEM`. While the connection is
+    /// shut down softly, and restarted after that, works wait.
     pub(crate) fn post(self: &Arc<Self>, work: ListArc<Work>) -> Result {
         loop {
             let mut inner = self.inner.lock();
             match inner.state {
-                ConnState::Established => {}
+                ConnState::Established | ConnState::Draining | ConnState::Quiescent => {}
+                ConnState::Created if inner.restarting => {}
                 ConnState::Created => return Err(enotconn()),
-                ConnState::Stopped | ConnState::Broken => return Err(econnreset()),
+                ConnState::Removed | ConnState::Broken => return Err(econnreset()),
             }
             if let Some(slot) = inner.flows.slot(work.dest) {
                 work.ticket.arm();
@@ -383,7 +440,7 @@ impl Conn {
         }
         let wanted = inner.proto.deadline().unwrap_or(u64::MAX).min(inner.resume);
         // A timer that fires early is cheaper than one moved with every packet.
-        if wanted < inner.armed && inner.state != ConnState::Stopped {
+        if wanted < inner.armed && inner.state != ConnState::Removed {
             inner.armed = wanted;
             self.timer.start_abs(self, wanted);
         }
@@ -403,7 +460,11 @@ impl Conn {
             proto::Event::Completed { token, result, .. } => {
                 inner.transaction_ended(token, result, now);
             }
-            proto::Event::Writable | proto::Event::Drained => {}
+            proto::Event::Writable => {}
+            proto::Event::Drained => {
+                inner.state = ConnState::Quiescent;
+                self.tell_state(ConnState::Quiescent, "");
+            }
             proto::Event::Report(report) => netlink::notify(
                 &self.node,
                 Event::Report {
@@ -425,7 +486,7 @@ impl Conn {
 
     /// The connection is given up: nothing is taken any more, everything pending ends.
     fn broken(&self, inner: &mut Inner, cause: &'static str, code: Code) {
-        if inner.state == ConnState::Broken || inner.state == ConnState::Stopped {
+        if inner.state == ConnState::Broken || inner.state == ConnState::Removed {
             return;
         }
         self.established.store(false, Relaxed);
@@ -530,7 +591,7 @@ impl TimerCallback for Conn {
     fn expired(this: &Arc<Self>) {
         let mut inner = this.inner.lock();
         inner.armed = u64::MAX;
-        if inner.state == ConnState::Stopped {
+        if inner.state == ConnState::Removed {
             return;
         }
         let now = timer::now();

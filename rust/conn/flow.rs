@@ -235,6 +235,20 @@ impl Flows {
         self.last_ready = index;
     }
 
+    /// Wakes every flow with something queued.
+    pub(super) fn wake_all(&mut self) {
+        for i in 0..self.flows.len() {
+            if self.flows.get(i).is_some_and(|flow| !flow.queue.is_empty()) {
+                self.wake(i as u32);
+            }
+        }
+    }
+
+    /// No work has been started and not ended.
+    pub(super) fn none_active(&self) -> bool {
+        self.actives.iter().all(Option::is_none)
+    }
+
     /// The flow whose turn it is.
     pub(super) fn first_ready(&self) -> Option<u32> {
         (self.first_ready != NIL).then_some(self.first_ready)

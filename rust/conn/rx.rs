@@ -398,7 +398,7 @@ impl Conn {
         }
         let now = timer::now();
         let mut inner = self.inner.lock();
-        if matches!(inner.state, ConnState::Stopped | ConnState::Broken) {
+        if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
             drop(inner);
             self.node.count_drop(DropReason::NotRunning);
             return;

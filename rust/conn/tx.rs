@@ -52,9 +52,11 @@ enum Part {
 impl Inner {
     /// Starts transactions while the TAL window is open, flow by flow in turn.
     pub(super) fn submit(&mut self, now: u64) -> bool {
-        if self.state != ConnState::Established {
-            return false;
-        }
+        let draining = match self.state {
+            ConnState::Established => false,
+            ConnState::Draining => true,
+            _ => return false,
+        };
         let message = self.message_op(0, 0, 0, false);
         let limits = Limits {
             one_transaction: self.proto.max_request_len(&message),
@@ -64,6 +66,10 @@ impl Inner {
         while let Some(flow) = self.flows.first_ready() {
             let index = match self.flows.current(flow) {
                 Some(index) => index,
+                None if draining => {
+                    self.flows.rotate(false);
+                    continue;
+                }
                 None => match self.flows.next(flow, now, &limits) {
                     Next::Nothing => {
                         self.flows.rotate(false);
@@ -92,7 +98,19 @@ impl Inner {
                 }
             }
         }
-        progress
+        progress | (draining && self.submit_last_null(now))
+    }
+
+    /// Ends the requests of this life once nothing begun is left [proto 4.11].
+    fn submit_last_null(&mut self, now: u64) -> bool {
+        let request = Request {
+            op: ReqOp::LastNull,
+            count: 1,
+            len: 0,
+            // Of no work.
+            token: u64::MAX,
+        };
+        self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
     fn message_op(&self, qp: u32, offset: u64, len: u32, start: bool) -> ReqOp {
@@ -219,7 +237,7 @@ impl Inner {
 
     /// Whether a refused message goes again: for ever while its socket is open.
     fn may_repeat(&self, work: &Work) -> bool {
-        self.state == ConnState::Established
+        matches!(self.state, ConnState::Established | ConnState::Draining)
             && work.op == WorkOp::Send
             && (work.ticket.alive() || work.count_refusal() < ORPHAN_REFUSALS)
     }

@@ -444,6 +444,7 @@ operations! {
         superp_nl_conn_del_doit => netlink::conn::del,
         superp_nl_conn_start_doit => netlink::conn::start,
         superp_nl_conn_reset_doit => netlink::conn::reset,
+        superp_nl_conn_stop_doit => netlink::conn::stop,
         superp_nl_param_get_doit => netlink::param::get,
         superp_nl_param_set_doit => netlink::param::set,
         superp_nl_stats_get_doit => netlink::node::stats,

@@ -117,6 +117,11 @@ static const struct nla_policy superp_param_set_nl_policy[SUPERP_A_PARAM_VALUE +
 	[SUPERP_A_PARAM_VALUE] = { .type = NLA_UINT, },
 };
 
+/* SUPERP_CMD_CONN_STOP - do */
+static const struct nla_policy superp_conn_stop_nl_policy[SUPERP_A_CONN_LOCAL_CID + 1] = {
+	[SUPERP_A_CONN_LOCAL_CID] = { .type = NLA_U16, },
+};
+
 /* Ops table for superp */
 static const struct genl_split_ops superp_nl_ops[] = {
 	{
@@ -232,6 +237,13 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd	= SUPERP_CMD_STATS_GET,
 		.doit	= superp_nl_stats_get_doit,
 		.flags	= GENL_CMD_CAP_DO,
+	},
+	{
+		.cmd		= SUPERP_CMD_CONN_STOP,
+		.doit		= superp_nl_conn_stop_doit,
+		.policy		= superp_conn_stop_nl_policy,
+		.maxattr	= SUPERP_A_CONN_LOCAL_CID,
+		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 };
 

@@ -24,7 +24,8 @@ pub(super) fn state(state: ConnState) -> u32 {
     match state {
         ConnState::Created => SUPERP_CONN_STATE_CREATED,
         ConnState::Established => SUPERP_CONN_STATE_ESTABLISHED,
-        ConnState::Stopped => SUPERP_CONN_STATE_STOPPED,
+        ConnState::Draining => SUPERP_CONN_STATE_DRAINING,
+        ConnState::Quiescent | ConnState::Removed => SUPERP_CONN_STATE_STOPPED,
         ConnState::Broken => SUPERP_CONN_STATE_BROKEN,
     }
 }
@@ -346,4 +347,9 @@ pub(crate) fn start(request: Request<'_>) -> Result {
 /// conn-reset.
 pub(crate) fn reset(request: Request<'_>) -> Result {
     by_cid(request, Node::conn_reset)
+}
+
+/// conn-stop.
+pub(crate) fn stop(request: Request<'_>) -> Result {
+    by_cid(request, Node::conn_stop)
 }

@@ -247,6 +247,11 @@ impl Node {
         self.existing(cid)?.start()
     }
 
+    /// Begins the soft shutdown of a connection.
+    pub(crate) fn conn_stop(&self, cid: u16) -> Result<(), Refusal> {
+        self.existing(cid)?.shut_down()
+    }
+
     /// Gives a connection a fresh life in state `Created`.
     pub(crate) fn conn_reset(&self, cid: u16) -> Result<(), Refusal> {
         self.existing(cid)?.restart()

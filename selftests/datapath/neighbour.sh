@@ -35,7 +35,7 @@ kept_by_traffic() {
 	transfers 20 1000 4 || return 1
 	arp_answers "$nodeA" no && arp_answers "$nodeB" no || return 1
 	end=$((SECONDS + 5))
-	while [ $SECONDS -lt $end ]; do
+	while [ "$SECONDS" -lt "$end" ]; do
 		transfers 100 1000 4 || { status=1; break; }
 	done
 	ip -n "$nodeA" neigh show 10.23.0.2

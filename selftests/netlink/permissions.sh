@@ -75,6 +75,7 @@ tap_case "creating a connection" refused conn add 65 peer 10.23.0.2 peer-cid 65
 tap_case "deleting a connection" refused conn del 64
 tap_case "starting a connection" refused conn start 64
 tap_case "resetting a connection" refused conn reset 64
+tap_case "shutting a connection down" refused conn stop 64
 tap_case "setting a parameter" refused param set pdl_window_size 64
 tap_case "looking at the keys of regions" refused mr
 tap_case "listening to events, which can hold keys" refused events

@@ -43,11 +43,12 @@ def family():
 def commands():
     refused(0, number=errno.EOPNOTSUPP)
     refused(EVENT_NTF, number=errno.EOPNOTSUPP)
-    refused(EVENT_NTF + 1, number=errno.EOPNOTSUPP)
+    refused(CONN_STOP + 1, number=errno.EOPNOTSUPP)
     refused(255, number=errno.EOPNOTSUPP)
     for command in (REGION_GET, QP_GET):
         refused(command, number=errno.EOPNOTSUPP)
-    for command in (NODE_GET, NODE_SET, PORT_NEW, CONN_NEW, CONN_DEL, PARAM_SET, STATS_GET):
+    for command in (NODE_GET, NODE_SET, PORT_NEW, CONN_NEW, CONN_DEL, CONN_STOP, PARAM_SET,
+                    STATS_GET):
         refused(command, flags=DUMP, number=errno.EOPNOTSUPP)
 
 
@@ -177,7 +178,7 @@ def noise():
         if rng.randrange(4) == 0:
             payload = payload[:rng.randrange(len(payload) + 1)]
         try:
-            nl.ask(rng.randrange(18), payload, rng.choice([0, 0, 0, DUMP]))
+            nl.ask(rng.randrange(19), payload, rng.choice([0, 0, 0, DUMP]))
             counts["taken"] += 1
         except Refused:
             counts["refused"] += 1

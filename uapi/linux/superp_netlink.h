@@ -45,9 +45,8 @@ enum superp_port_state {
  * @SUPERP_CONN_STATE_CREATED: Configured; answers the peer, takes no requests
  *   of its own node.
  * @SUPERP_CONN_STATE_ESTABLISHED: Started.
- * @SUPERP_CONN_STATE_DRAINING: Finishes what was submitted and takes nothing
- *   new.
- * @SUPERP_CONN_STATE_STOPPED: Ended in order.
+ * @SUPERP_CONN_STATE_DRAINING: Completes what was begun; later requests wait.
+ * @SUPERP_CONN_STATE_STOPPED: Ended in order at both ends, or being removed.
  * @SUPERP_CONN_STATE_BROKEN: Ended because the peer could not be reached or
  *   broke the protocol; the attribute cause says why.
  */
@@ -296,6 +295,7 @@ enum superp_cmd {
 	SUPERP_CMD_QP_GET,
 	SUPERP_CMD_STATS_GET,
 	SUPERP_CMD_EVENT_NTF,
+	SUPERP_CMD_CONN_STOP,
 
 	__SUPERP_CMD_MAX,
 	SUPERP_CMD_MAX = (__SUPERP_CMD_MAX - 1)

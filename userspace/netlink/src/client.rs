@@ -131,6 +131,11 @@ impl Client {
         self.by_cid(cmd::CONN_START, local_cid)
     }
 
+    /// Begins the soft shutdown of a connection.
+    pub fn stop_conn(&mut self, local_cid: u16) -> Result<()> {
+        self.by_cid(cmd::CONN_STOP, local_cid)
+    }
+
     /// Returns a connection to the state it was created in.
     pub fn reset_conn(&mut self, local_cid: u16) -> Result<()> {
         self.by_cid(cmd::CONN_RESET, local_cid)

@@ -58,9 +58,9 @@ pub mod conn_state {
     pub const CREATED: u32 = 0;
     /// Started.
     pub const ESTABLISHED: u32 = 1;
-    /// Finishes what was submitted and takes nothing new.
+    /// Completes what was begun; later requests wait.
     pub const DRAINING: u32 = 2;
-    /// Ended in order.
+    /// Ended in order at both ends, or being removed.
     pub const STOPPED: u32 = 3;
     /// Ended because the peer could not be reached or broke the protocol; the attribute
     /// cause says why.
@@ -1126,4 +1126,8 @@ pub mod cmd {
     pub const STATS_GET: u8 = 15;
     /// Something happened.
     pub const EVENT_NTF: u8 = 16;
+    /// Shut a connection down softly: operations begun are completed, later ones wait, and
+    /// Last NULL is exchanged with the peer, which has to be told to stop as well. In the
+    /// state stopped a conn-reset keeps what waits.
+    pub const CONN_STOP: u8 = 17;
 }

@@ -170,6 +170,15 @@ pub(crate) enum ConnVerb {
         #[arg(required = true)]
         cid: Vec<u16>,
     },
+    /// Shut a connection down softly: what was begun is completed, later requests wait.
+    ///
+    /// Do it at both ends. The state is "draining" until both have completed, then "stopped"; a reset
+    /// and a start at both ends then go on with the requests that wait.
+    Stop {
+        /// Local id.
+        #[arg(required = true)]
+        cid: Vec<u16>,
+    },
     /// Return a connection to the state it was created in; what is under way fails.
     Reset {
         /// Local id.

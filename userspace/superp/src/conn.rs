@@ -102,6 +102,7 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
         }
         ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid)),
         ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
+        ConnVerb::Stop { cid } => each(&cid, out, |cid| client.stop_conn(cid)),
         ConnVerb::Reset { cid } => each(&cid, out, |cid| client.reset_conn(cid)),
     }
 }
