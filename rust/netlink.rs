@@ -13,6 +13,7 @@ pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod param;
 pub(crate) mod port;
+pub(crate) mod route;
 
 pub(crate) use event::{notify, Event, ReportLimit};
 

@@ -4,6 +4,7 @@
 
 mod conns;
 mod ports;
+mod routes;
 mod rx;
 
 use kernel::{
@@ -30,6 +31,8 @@ use crate::{
 };
 
 pub(crate) use ports::{Port, PortInfo};
+use routes::Route;
+pub(crate) use routes::{Via, HOPS_MAX};
 
 /// A refused request: the errno, and a sentence for the person who made it.
 pub(crate) struct Refusal {
@@ -84,6 +87,11 @@ pub(crate) struct Node {
     regions: RcuMap<Region>,
     #[pin]
     qps: RcuMap<Qp>,
+    /// By SUNH address.
+    #[pin]
+    routes: RcuMap<Route>,
+    forwarding: Atomic<bool>,
+    forwarded: Atomic<u64>,
     params: params::Values,
     drops: [Atomic<u64>; DROPS],
     #[pin]
@@ -105,6 +113,9 @@ impl Node {
                 conns <- RcuMap::new(),
                 regions <- RcuMap::new(),
                 qps <- RcuMap::new(),
+                routes <- RcuMap::new(),
+                forwarding: Atomic::new(false),
+                forwarded: Atomic::new(0),
                 params: params::Values::new(),
                 drops: core::array::from_fn(|_| Atomic::new(0)),
                 report_limit <- ReportLimit::new(),
@@ -126,6 +137,7 @@ impl Node {
             conn.close_path();
         }
         self.conns.clear();
+        self.routes.clear();
         self.ports.clear();
         self.regions.clear();
         self.qps.clear();

@@ -445,6 +445,8 @@ operations! {
         superp_nl_conn_start_doit => netlink::conn::start,
         superp_nl_conn_reset_doit => netlink::conn::reset,
         superp_nl_conn_stop_doit => netlink::conn::stop,
+        superp_nl_route_new_doit => netlink::route::new,
+        superp_nl_route_del_doit => netlink::route::del,
         superp_nl_param_get_doit => netlink::param::get,
         superp_nl_param_set_doit => netlink::param::set,
         superp_nl_stats_get_doit => netlink::node::stats,
@@ -455,5 +457,6 @@ operations! {
         superp_nl_param_get_dumpit => netlink::param::dump,
         superp_nl_region_get_dumpit => netlink::object::regions,
         superp_nl_qp_get_dumpit => netlink::object::qps,
+        superp_nl_route_get_dumpit => netlink::route::dump,
     }
 }

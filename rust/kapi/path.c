@@ -344,25 +344,14 @@ static bool superp_path_take_confirmed(struct superp_path *path)
 	return true;
 }
 
-static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
+/* The packet begins with its SUNH header. */
+static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
 	struct net_device *dev = path->dev;
 	struct neighbour *neigh;
 	int err;
 
-	err = -ENETDOWN;
-	if (!netif_running(dev))
-		goto drop;
-	err = -EMSGSIZE;
-	if (skb->len > superp_path_sunh_mtu(path))
-		goto drop;
-	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
-	err = skb_cow_head(skb, path->headroom);
-	if (err)
-		goto drop;
-
-	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), config->sunh, SUPERP_PATH_SUNH_SIZE);
 	skb_reset_network_header(skb);
 	skb->protocol = htons(config->ethertype);
 	skb->dev = dev;
@@ -387,6 +376,79 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 	err = neigh_output(neigh, skb, true);
 	rcu_read_unlock();
 	return err > 0 ? net_xmit_errno(err) : err;
+
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
+{
+	struct net_device *dev = path->dev;
+	int err;
+
+	err = -ENETDOWN;
+	if (!netif_running(dev))
+		goto drop;
+	err = -EMSGSIZE;
+	if (skb->len > superp_path_sunh_mtu(path))
+		goto drop;
+	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	err = skb_cow_head(skb, path->headroom);
+	if (err)
+		goto drop;
+
+	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), path->config.sunh, SUPERP_PATH_SUNH_SIZE);
+	return superp_path_output_sunh(path, skb);
+
+drop:
+	kfree_skb(skb);
+	return err;
+}
+
+/**
+ * superp_path_up - can the device of a SUNH path send?
+ * @path: the path
+ *
+ * Context: any.
+ */
+bool superp_path_up(const struct superp_path *path)
+{
+	return netif_running(path->dev) && netif_carrier_ok(path->dev);
+}
+
+/**
+ * superp_path_forward - send a received SUNH frame on
+ * @path: a SUNH path to the next hop
+ * @skb: the frame, given up; it begins with its SUNH header
+ * @sunh: the header to replace that one with
+ *
+ * Context: process or softirq, bottom halves off.
+ * Return: 0 or a negative errno, as superp_path_xmit().
+ */
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 *sunh)
+{
+	struct net_device *dev = path->dev;
+	int err;
+
+	err = -ENETDOWN;
+	if (!netif_running(dev))
+		goto drop;
+	err = -EMSGSIZE;
+	if (skb->len > READ_ONCE(dev->mtu))
+		goto drop;
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(dev));
+	if (err)
+		goto drop;
+	err = skb_ensure_writable(skb, SUPERP_PATH_SUNH_SIZE);
+	if (err)
+		goto drop;
+
+	memcpy(skb->data, sunh, SUPERP_PATH_SUNH_SIZE);
+	skb_clear_tstamp(skb);
+	skb->priority = rt_tos2priority(sunh[0]);
+	__skb_set_sw_hash(skb, jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0), true);
+	return superp_path_output_sunh(path, skb);
 
 drop:
 	kfree_skb(skb);

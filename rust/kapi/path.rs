@@ -107,6 +107,19 @@ impl Path {
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw()) })
     }
 
+    /// Sends a received frame, which begins with its SUNH header, to the next hop with the header
+    /// `sunh` instead. The path is a SUNH path. Softirq; errors as [`Path::transmit`].
+    pub(crate) fn forward(&self, skb: SkBuff, sunh: &[u8; 8]) -> Result {
+        // SAFETY: By the type invariants; the packet is given up, `sunh` is valid for the call.
+        to_result(unsafe { c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), sunh.as_ptr()) })
+    }
+
+    /// Whether the device of a SUNH path can send now. Any context.
+    pub(crate) fn up(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_up(self.0.as_ptr()) }
+    }
+
     /// Begins to find the peer's Ethernet address, so that the first packets need not wait for it.
     /// Process context or softirq; does not wait for the answer.
     pub(crate) fn resolve(&self) {

@@ -12,6 +12,11 @@
 #include <linux/superp_netlink.h>
 
 /* Integer value ranges */
+static const struct netlink_range_validation superp_a_route_ifindex_range = {
+	.min	= 1ULL,
+	.max	= S32_MAX,
+};
+
 static const struct netlink_range_validation superp_a_port_ifindex_range = {
 	.min	= 1ULL,
 	.max	= S32_MAX,
@@ -38,8 +43,9 @@ const struct nla_policy superp_conn_param_nl_policy[SUPERP_A_CONN_PARAM_VALUE + 
 };
 
 /* SUPERP_CMD_NODE_SET - do */
-static const struct nla_policy superp_node_set_nl_policy[SUPERP_A_NODE_CM_ADDRESS + 1] = {
+static const struct nla_policy superp_node_set_nl_policy[SUPERP_A_NODE_FORWARDING + 1] = {
 	[SUPERP_A_NODE_CM_ADDRESS] = NLA_POLICY_EXACT_LEN(16),
+	[SUPERP_A_NODE_FORWARDING] = NLA_POLICY_MAX(NLA_U8, 1),
 };
 
 /* SUPERP_CMD_PORT_GET - do */
@@ -122,6 +128,20 @@ static const struct nla_policy superp_conn_stop_nl_policy[SUPERP_A_CONN_LOCAL_CI
 	[SUPERP_A_CONN_LOCAL_CID] = { .type = NLA_U16, },
 };
 
+/* SUPERP_CMD_ROUTE_NEW - do */
+static const struct nla_policy superp_route_new_nl_policy[SUPERP_A_ROUTE_LLADDR + 1] = {
+	[SUPERP_A_ROUTE_ADDRESS] = { .type = NLA_U16, },
+	[SUPERP_A_ROUTE_IFINDEX] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_route_ifindex_range),
+	[SUPERP_A_ROUTE_VIA] = NLA_POLICY_EXACT_LEN(16),
+	[SUPERP_A_ROUTE_LLADDR] = NLA_POLICY_EXACT_LEN(6),
+};
+
+/* SUPERP_CMD_ROUTE_DEL - do */
+static const struct nla_policy superp_route_del_nl_policy[SUPERP_A_ROUTE_IFINDEX + 1] = {
+	[SUPERP_A_ROUTE_ADDRESS] = { .type = NLA_U16, },
+	[SUPERP_A_ROUTE_IFINDEX] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_route_ifindex_range),
+};
+
 /* Ops table for superp */
 static const struct genl_split_ops superp_nl_ops[] = {
 	{
@@ -133,7 +153,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_NODE_SET,
 		.doit		= superp_nl_node_set_doit,
 		.policy		= superp_node_set_nl_policy,
-		.maxattr	= SUPERP_A_NODE_CM_ADDRESS,
+		.maxattr	= SUPERP_A_NODE_FORWARDING,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{
@@ -243,6 +263,25 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.doit		= superp_nl_conn_stop_doit,
 		.policy		= superp_conn_stop_nl_policy,
 		.maxattr	= SUPERP_A_CONN_LOCAL_CID,
+		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
+	},
+	{
+		.cmd	= SUPERP_CMD_ROUTE_GET,
+		.dumpit	= superp_nl_route_get_dumpit,
+		.flags	= GENL_CMD_CAP_DUMP,
+	},
+	{
+		.cmd		= SUPERP_CMD_ROUTE_NEW,
+		.doit		= superp_nl_route_new_doit,
+		.policy		= superp_route_new_nl_policy,
+		.maxattr	= SUPERP_A_ROUTE_LLADDR,
+		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
+	},
+	{
+		.cmd		= SUPERP_CMD_ROUTE_DEL,
+		.doit		= superp_nl_route_del_doit,
+		.policy		= superp_route_del_nl_policy,
+		.maxattr	= SUPERP_A_ROUTE_IFINDEX,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 };

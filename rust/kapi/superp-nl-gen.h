@@ -36,6 +36,10 @@ int superp_nl_region_get_dumpit(struct sk_buff *skb,
 int superp_nl_qp_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb);
 int superp_nl_stats_get_doit(struct sk_buff *skb, struct genl_info *info);
 int superp_nl_conn_stop_doit(struct sk_buff *skb, struct genl_info *info);
+int superp_nl_route_get_dumpit(struct sk_buff *skb,
+			       struct netlink_callback *cb);
+int superp_nl_route_new_doit(struct sk_buff *skb, struct genl_info *info);
+int superp_nl_route_del_doit(struct sk_buff *skb, struct genl_info *info);
 
 enum {
 	SUPERP_NLGRP_EVENTS,

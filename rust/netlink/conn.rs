@@ -260,7 +260,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
 }
 
 /// An address of one host.
-fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
+pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
     let Some(attr) = request.attr(attr) else {
         return Ok(None);
     };
@@ -280,14 +280,21 @@ fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
 }
 
 fn lladdr(request: Request<'_>, encap: Encap) -> Result<Option<[u8; 6]>> {
-    let Some(attr) = request.attr(SUPERP_A_CONN_LLADDR) else {
+    let mac = mac(request, SUPERP_A_CONN_LLADDR)?;
+    if mac.is_some() && encap != Encap::Sunh {
+        let attr = request.attr(SUPERP_A_CONN_LLADDR);
+        return Err(request.refuse(attr, EINVAL, c"lladdr is for encap sunh only"));
+    }
+    Ok(mac)
+}
+
+/// An Ethernet address of one station.
+pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
+    let Some(attr) = request.attr(attr) else {
         return Ok(None);
     };
     let mac: [u8; 6] = attr.array()?;
     let [first, ..] = mac;
-    if encap != Encap::Sunh {
-        return Err(request.refuse(Some(attr), EINVAL, c"lladdr is for encap sunh only"));
-    }
     if first & 1 != 0 || mac == [0; 6] {
         return Err(request.refuse(
             Some(attr),

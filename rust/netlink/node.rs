@@ -41,21 +41,31 @@ pub(crate) fn get(request: Request<'_>) -> Result {
             }
             from = port.ifindex.saturating_add(1);
         }
-        msg.put(SUPERP_A_NODE_CM_ADDRESS, &node.cm_address())
+        msg.put(SUPERP_A_NODE_CM_ADDRESS, &node.cm_address())?;
+        let (forwarding, forwarded) = node.forwarding();
+        msg.put_u8(SUPERP_A_NODE_FORWARDING, forwarding.into())?;
+        msg.put_uint(SUPERP_A_NODE_FORWARDED, forwarded)
     })
 }
 
 /// node-set.
 pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
-    match request.attr(SUPERP_A_NODE_CM_ADDRESS) {
-        Some(addr) => node.set_cm_address(addr.array()?),
-        None => {
-            return Err(request.missing(
-                SUPERP_A_NODE_CM_ADDRESS,
-                c"nothing to set: cm-address is missing",
-            ))
-        }
+    let cm_address = request.attr(SUPERP_A_NODE_CM_ADDRESS);
+    let forwarding = request.attr(SUPERP_A_NODE_FORWARDING);
+    if cm_address.is_none() && forwarding.is_none() {
+        return Err(request.missing(
+            SUPERP_A_NODE_CM_ADDRESS,
+            c"nothing to set: cm-address or forwarding is missing",
+        ));
+    }
+    let cm_address = cm_address.map(|attr| attr.array()).transpose()?;
+    let forwarding = forwarding.map(|attr| attr.array()).transpose()?;
+    if let Some(addr) = cm_address {
+        node.set_cm_address(addr);
+    }
+    if let Some([on]) = forwarding {
+        node.set_forwarding(on == 1);
     }
     Ok(())
 }

@@ -82,6 +82,12 @@ impl Node {
                 c"connections use the port: remove them first",
             ));
         }
+        if self.routes_over(ifindex) {
+            return Err(Refusal::new(
+                EBUSY,
+                c"routes use the port: remove them first",
+            ));
+        }
         self.ports.remove(ifindex);
         let unused = self.unused_udp(&mut config);
         drop(config);
@@ -132,6 +138,7 @@ impl Node {
                     if self.ports.remove(ifindex).is_none() {
                         return;
                     }
+                    self.routes_leave(ifindex);
                     self.unused_udp(&mut config)
                 };
                 drop(unused);

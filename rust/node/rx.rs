@@ -14,23 +14,36 @@ use crate::{
     },
 };
 
+fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
+    if !skb.may_pull(Sunh::LEN) {
+        return Err(DropReason::TooShort);
+    }
+    let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
+    Ok(Sunh::parse(header))
+}
+
 impl Node {
     /// A SUNH frame, data at the SUNH header. Softirq.
     pub(crate) fn rx_sunh(&self, ifindex: u32, mut skb: SkBuff) {
-        if let Err(reason) = self
-            .sunh_to_conn(ifindex, &mut skb)
-            .map(|conn| conn.receive(skb))
-        {
+        let result = sunh_header(&mut skb).and_then(|header| {
+            if let Some(route) = self.route_of(ifindex, &header) {
+                return self.forward(&route, &header, skb);
+            }
+            let conn = self.sunh_to_conn(ifindex, &header, &mut skb)?;
+            conn.receive(skb);
+            Ok(())
+        });
+        if let Err(reason) = result {
             self.count_drop(reason);
         }
     }
 
-    fn sunh_to_conn(&self, ifindex: u32, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
-        if !skb.may_pull(Sunh::LEN) {
-            return Err(DropReason::TooShort);
-        }
-        let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
-        let header = Sunh::parse(header);
+    fn sunh_to_conn(
+        &self,
+        ifindex: u32,
+        header: &Sunh,
+        skb: &mut SkBuff,
+    ) -> Result<Arc<Conn>, DropReason> {
         if header.next_header != crate::kapi::params::next_header() {
             return Err(DropReason::NextHeader);
         }

@@ -79,6 +79,11 @@ reasons! {
     NotOurs = 24, "wrong_destination";
     /// Another encapsulation or port than the connection's. Counted by the owner.
     WrongPath = 25, "wrong_path";
+    /// A frame to be forwarded whose Hop Limit is used up. Counted by the owner.
+    HopLimit = 26, "hop_limit";
+    /// A frame that could not be forwarded: longer than the next device's MTU, no next hop that is
+    /// up. Counted by the owner.
+    NotForwarded = 27, "not_forwarded";
 }
 
 impl From<Malformed> for DropReason {

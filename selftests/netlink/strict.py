@@ -178,7 +178,7 @@ def noise():
         if rng.randrange(4) == 0:
             payload = payload[:rng.randrange(len(payload) + 1)]
         try:
-            nl.ask(rng.randrange(19), payload, rng.choice([0, 0, 0, DUMP]))
+            nl.ask(rng.randrange(22), payload, rng.choice([0, 0, 0, DUMP]))
             counts["taken"] += 1
         except Refused:
             counts["refused"] += 1

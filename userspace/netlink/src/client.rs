@@ -4,8 +4,10 @@
 use crate::codec::{Attrs, Writer};
 use crate::object::{octets, Object};
 use crate::transport::Transport;
-use crate::uapi::{cmd, conn, node, param, port, qp, region, stats, Attr};
-use crate::{Conn, ConnSpec, Counters, Error, Node, Param, Port, PortEncap, Qp, Region, Result};
+use crate::uapi::{cmd, conn, node, param, port, qp, region, route, stats, Attr};
+use crate::{
+    Conn, ConnSpec, Counters, Error, Node, Param, Port, PortEncap, Qp, Region, Result, Route, Via,
+};
 use std::net::IpAddr;
 
 /// A client of the family in one network namespace.
@@ -65,6 +67,40 @@ impl Client {
     pub fn set_cm_address(&mut self, addr: IpAddr) -> Result<()> {
         self.change(cmd::NODE_SET, node::ATTRS, |to| {
             to.put(node::CM_ADDRESS, &octets(addr));
+        })
+    }
+
+    /// Turns forwarding of SUNH frames on or off.
+    pub fn set_forwarding(&mut self, on: bool) -> Result<()> {
+        self.change(cmd::NODE_SET, node::ATTRS, |to| {
+            to.put_u8(node::FORWARDING, on.into());
+        })
+    }
+
+    /// All routes of SUNH: an entry for each next hop.
+    pub fn routes(&mut self) -> Result<Vec<Route>> {
+        self.all(cmd::ROUTE_GET, route::ATTRS, |_| {}, Route::read)
+    }
+
+    /// Adds a next hop to a SUNH address.
+    pub fn add_route(&mut self, address: u16, ifindex: u32, via: Via) -> Result<()> {
+        self.change(cmd::ROUTE_NEW, route::ATTRS, |to| {
+            to.put_u16(route::ADDRESS, address);
+            to.put_u32(route::IFINDEX, ifindex);
+            match via {
+                Via::Via(addr) => to.put(route::VIA, &octets(addr)),
+                Via::Lladdr(mac) => to.put(route::LLADDR, &mac.0),
+            }
+        })
+    }
+
+    /// Removes the next hops of a SUNH address, or those on one device.
+    pub fn del_route(&mut self, address: u16, ifindex: Option<u32>) -> Result<()> {
+        self.change(cmd::ROUTE_DEL, route::ATTRS, |to| {
+            to.put_u16(route::ADDRESS, address);
+            if let Some(ifindex) = ifindex {
+                to.put_u32(route::IFINDEX, ifindex);
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Connections: what the kernel tells of one, and what is asked for.
 
-use crate::codec::{Attr, Writer};
+use crate::codec::Writer;
 use crate::object::{octets, ConnState, Counters, Encap, Mac, Object};
 use crate::uapi::{conn, conn_param, conn_stats};
 use crate::Result;
@@ -66,7 +66,6 @@ impl Conn {
     pub(crate) fn read(o: Object<'_>) -> Result<Self> {
         let encap = o.int(conn::ENCAP).and_then(Encap::from_number);
         let state = o.int(conn::STATE).and_then(ConnState::from_number);
-        let mac = |attr: Attr<'_>| Some(Mac(attr.data.try_into().ok()?));
         Ok(Self {
             local_cid: o.need(o.int(conn::LOCAL_CID), "connection without local-cid")?,
             remote_cid: o.need(o.int(conn::REMOTE_CID), "connection without remote-cid")?,
@@ -75,7 +74,7 @@ impl Conn {
             ifname: o.text(conn::IFNAME),
             local_addr: o.need(o.addr(conn::LOCAL_ADDR), "connection without local-addr")?,
             remote_addr: o.need(o.addr(conn::REMOTE_ADDR), "connection without remote-addr")?,
-            lladdr: o.0.get(conn::LLADDR).and_then(mac),
+            lladdr: o.mac(conn::LLADDR),
             ordered_tx: o.int(conn::ORDERED_TX) == Some(1u8),
             ordered_rx: o.int(conn::ORDERED_RX) == Some(1u8),
             ext: o.int(conn::EXT) == Some(1u8),

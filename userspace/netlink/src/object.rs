@@ -2,7 +2,7 @@
 //! Objects of the family: what the kernel tells of them, and what is asked of it.
 
 use crate::codec::{Attr, Attrs};
-use crate::uapi::{self, counter, node, param, port, qp, region};
+use crate::uapi::{self, counter, node, param, port, qp, region, route};
 use crate::{Error, Result};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::{fmt, net::IpAddr, str::FromStr};
@@ -31,6 +31,10 @@ impl Object<'_> {
 
     pub(crate) fn addr(self, number: u16) -> Option<IpAddr> {
         address(self.0.get(number)?)
+    }
+
+    pub(crate) fn mac(self, number: u16) -> Option<Mac> {
+        Some(Mac(self.0.get(number)?.data.try_into().ok()?))
     }
 
     fn addrs(self, number: u16) -> Vec<IpAddr> {
@@ -284,6 +288,10 @@ pub struct Node {
     /// Address of the connection manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cm_address: Option<IpAddr>,
+    /// Whether SUNH frames are forwarded.
+    pub forwarding: bool,
+    /// SUNH frames forwarded so far.
+    pub forwarded: u64,
 }
 
 impl Node {
@@ -302,6 +310,49 @@ impl Node {
             regions: o.int(node::REGIONS).unwrap_or(0),
             addresses: o.addrs(node::ADDRESS),
             cm_address: o.addr(node::CM_ADDRESS).filter(|a| !a.is_unspecified()),
+            forwarding: o.int(node::FORWARDING) == Some(1u8),
+            forwarded: o.int(node::FORWARDED).unwrap_or(0),
+        })
+    }
+}
+
+/// Where the next hop of a route is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Via {
+    /// Its IP address, for the neighbour table.
+    Via(IpAddr),
+    /// Its Ethernet address.
+    Lladdr(Mac),
+}
+
+/// A next hop of a SUNH address.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Route {
+    /// The SUNH address.
+    pub address: u16,
+    /// Index of the device.
+    pub ifindex: u32,
+    /// Its name.
+    pub ifname: String,
+    /// The next hop.
+    #[serde(flatten)]
+    pub via: Via,
+    /// Frames sent to it.
+    pub packets: u64,
+}
+
+impl Route {
+    pub(crate) fn read(o: Object<'_>) -> Result<Self> {
+        let via = o.addr(route::VIA).map(Via::Via);
+        let mac = o.mac(route::LLADDR).map(Via::Lladdr);
+        Ok(Self {
+            address: o.need(o.int(route::ADDRESS), "route without address")?,
+            ifindex: o.need(o.int(route::IFINDEX), "route without ifindex")?,
+            ifname: o.text(route::IFNAME).unwrap_or_default(),
+            via: o.need(via.or(mac), "route without next hop")?,
+            packets: o.int(route::PACKETS).unwrap_or(0),
         })
     }
 }

@@ -131,6 +131,10 @@ pub mod node {
     /// Address of the connection manager, kept for the programs that talk to it; the
     /// unspecified address is none. IPv4 is mapped into IPv6. (binary)
     pub const CM_ADDRESS: u16 = 13;
+    /// 1 if SUNH frames to addresses with a route are forwarded between ports. (u8)
+    pub const FORWARDING: u16 = 14;
+    /// Number of SUNH frames forwarded. (uint)
+    pub const FORWARDED: u16 = 15;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -196,6 +200,67 @@ pub mod node {
         super::Attr {
             number: CM_ADDRESS,
             name: "cm-address",
+            nested: None,
+        },
+        super::Attr {
+            number: FORWARDING,
+            name: "forwarding",
+            nested: None,
+        },
+        super::Attr {
+            number: FORWARDED,
+            name: "forwarded",
+            nested: None,
+        },
+    ];
+}
+
+/// Attributes of the set `route`. A next hop of a SUNH address. An address with several is
+/// reached over all of them, by flow label.
+pub mod route {
+    /// The SUNH address. (u16)
+    pub const ADDRESS: u16 = 1;
+    /// Index of the device, which is a port that serves SUNH. (u32)
+    pub const IFINDEX: u16 = 2;
+    /// Name of the device. (string)
+    pub const IFNAME: u16 = 3;
+    /// IP address of the next hop, whose Ethernet address the neighbour table has. IPv4 is
+    /// mapped into IPv6. (binary)
+    pub const VIA: u16 = 4;
+    /// Ethernet address of the next hop, instead of via. (binary)
+    pub const LLADDR: u16 = 5;
+    /// Number of frames sent to this next hop. (uint)
+    pub const PACKETS: u16 = 6;
+    /// Every attribute of the set.
+    pub const ATTRS: &[super::Attr] = &[
+        super::Attr {
+            number: ADDRESS,
+            name: "address",
+            nested: None,
+        },
+        super::Attr {
+            number: IFINDEX,
+            name: "ifindex",
+            nested: None,
+        },
+        super::Attr {
+            number: IFNAME,
+            name: "ifname",
+            nested: None,
+        },
+        super::Attr {
+            number: VIA,
+            name: "via",
+            nested: None,
+        },
+        super::Attr {
+            number: LLADDR,
+            name: "lladdr",
+            nested: None,
+        },
+        super::Attr {
+            number: PACKETS,
+            name: "packets",
             nested: None,
         },
     ];
@@ -1130,4 +1195,10 @@ pub mod cmd {
     /// Last NULL is exchanged with the peer, which has to be told to stop as well. In the
     /// state stopped a conn-reset keeps what waits.
     pub const CONN_STOP: u8 = 17;
+    /// Dump the routes.
+    pub const ROUTE_GET: u8 = 18;
+    /// Add a next hop to a SUNH address.
+    pub const ROUTE_NEW: u8 = 19;
+    /// Remove the next hops of a SUNH address, or only those on the given device.
+    pub const ROUTE_DEL: u8 = 20;
 }

@@ -42,6 +42,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: Option<ConnVerb>,
     },
+    /// Routes of SUNH: where frames to other nodes are forwarded, once "superp node set forwarding on".
+    Route {
+        #[command(subcommand)]
+        verb: Option<RouteVerb>,
+    },
     /// Parameters of the node: defaults of new connections, and its own.
     Param {
         #[command(subcommand)]
@@ -108,6 +113,38 @@ pub(crate) enum NodeSetting {
         /// The address, or none.
         #[arg(value_parser = crate::words::address_or_none)]
         addr: crate::words::OptionalAddr,
+    },
+    /// Whether SUNH frames are forwarded between ports: on or off.
+    Forwarding {
+        /// on or off.
+        #[arg(value_parser = |text: &str| crate::words::switch("forwarding", text), action = clap::ArgAction::Set)]
+        on: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RouteVerb {
+    /// Show routes.
+    #[command(alias = "list")]
+    Show,
+    /// Add a next hop: superp route add ADDRESS dev DEV via IP-ADDRESS, or lladdr MAC
+    ///
+    /// Several next hops of an address share its flows.
+    Add {
+        /// The SUNH address: a number, or an IP address whose low bits it is.
+        address: String,
+        /// dev DEV, then via IP-ADDRESS or lladdr MAC.
+        #[arg(required = true, value_name = "KEY VALUE", value_parser = Words(crate::route::SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+    /// Remove the next hops of an address: superp route del ADDRESS [dev DEV]
+    #[command(alias = "delete")]
+    Del {
+        /// The SUNH address.
+        address: String,
+        /// dev DEV: only those on this device.
+        #[arg(value_name = "KEY VALUE", value_parser = Words(crate::route::DEL_SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
     },
 }
 

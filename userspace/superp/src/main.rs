@@ -14,6 +14,7 @@ mod object;
 mod out;
 mod param;
 mod ping;
+mod route;
 mod words;
 mod xfer;
 
@@ -27,6 +28,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
     match command {
         Command::Node { verb } => object::node(verb, out),
         Command::Dev { verb } => dev::run(verb, out),
+        Command::Route { verb } => route::run(verb, out),
         Command::Conn { verb } => conn::run(verb, out),
         Command::Param { verb } => param::run(verb, out),
         Command::Mr { verb: _ } => object::regions(out),

@@ -12,9 +12,16 @@ use superp_sys::uapi;
 /// `superp node`.
 pub(crate) fn node(verb: Option<NodeVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;
-    if let Some(NodeVerb::Set(NodeSetting::CmAddress { addr })) = verb {
-        client.set_cm_address(addr.0)?;
-        return out.done(&json!({ "cm-address": addr.0 }));
+    match verb {
+        Some(NodeVerb::Set(NodeSetting::CmAddress { addr })) => {
+            client.set_cm_address(addr.0)?;
+            return out.done(&json!({ "cm-address": addr.0 }));
+        }
+        Some(NodeVerb::Set(NodeSetting::Forwarding { on })) => {
+            client.set_forwarding(on)?;
+            return out.done(&json!({ "forwarding": on }));
+        }
+        None | Some(NodeVerb::Show) => {}
     }
     let node = client.node()?;
     out.either(&node, |out| print_node(&node, out))
@@ -41,6 +48,13 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
         ("UDP port", node.udp_port.to_string()),
         ("address bits", node.caddr_bits.to_string()),
         ("manager", list(node.cm_address.as_slice())),
+        (
+            "forwarding",
+            match node.forwarding {
+                true => format!("on, {} frames", node.forwarded),
+                false => "off".to_owned(),
+            },
+        ),
         (
             "version",
             format!("{} (interface {})", node.module_version, node.uapi_version),

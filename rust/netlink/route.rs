@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Routes of SUNH.
+
+use super::{
+    conn::{address, mac},
+    refused,
+};
+use crate::{
+    kapi::nl::{self, numbers::*, Attr, Dump, Request},
+    node::{Via, HOPS_MAX},
+    params,
+};
+use kernel::prelude::*;
+
+fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
+    let attr = request
+        .attr(SUPERP_A_ROUTE_ADDRESS)
+        .ok_or_else(|| request.missing(SUPERP_A_ROUTE_ADDRESS, c"address is missing"))?;
+    let address = u16::from_ne_bytes(attr.array()?);
+    let bits = request.node()?.param_get(params::NUM_CADDR_BITS);
+    let beyond = u64::from(address).checked_shr(bits as u32).unwrap_or(0);
+    if address == 0 || beyond != 0 {
+        return Err(request.refuse_fmt(
+            Some(attr),
+            ERANGE,
+            fmt!("address {address} is not a SUNH address of {bits} bits other than 0"),
+        ));
+    }
+    Ok((attr, address))
+}
+
+fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
+    let attr = request.attr(SUPERP_A_ROUTE_IFINDEX);
+    Ok(attr
+        .map(|attr| attr.array())
+        .transpose()?
+        .map(u32::from_ne_bytes))
+}
+
+/// route-new.
+pub(crate) fn new(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    let (at, to) = sunh_address(request)?;
+    let ifindex = ifindex(request)?
+        .ok_or_else(|| request.missing(SUPERP_A_ROUTE_IFINDEX, c"ifindex is missing"))?;
+    let ip = address(request, SUPERP_A_ROUTE_VIA)?;
+    let mac = mac(request, SUPERP_A_ROUTE_LLADDR)?;
+    let via = match (ip, mac) {
+        (Some(ip), None) => Via::Ip(ip),
+        (None, Some(mac)) => Via::Mac(mac),
+        _ => {
+            let text = c"a next hop has either via or lladdr";
+            return Err(request.refuse(Some(at), EINVAL, text));
+        }
+    };
+    node.route_new(to, ifindex, via)
+        .map_err(|refusal| refused(request, Some(at), refusal))
+}
+
+/// route-del.
+pub(crate) fn del(request: Request<'_>) -> Result {
+    let node = request.node()?;
+    let (at, to) = sunh_address(request)?;
+    node.route_del(to, ifindex(request)?)
+        .map_err(|refusal| refused(request, Some(at), refusal))
+}
+
+/// route-get, all: a message for each next hop.
+pub(crate) fn dump(dump: Dump<'_>) -> Result {
+    let node = dump.request().node()?;
+    let hops = HOPS_MAX as u64;
+    dump.each(
+        |from| {
+            let (mut address, mut hop) = (from / hops, from % hops);
+            loop {
+                let (found, route) = node.route_next(u32::try_from(address).ok()?)?;
+                if u64::from(found) != address {
+                    (address, hop) = (found.into(), 0);
+                }
+                if let Some(way) = route.hop(hop as usize) {
+                    return Some((
+                        address.saturating_mul(hops).saturating_add(hop),
+                        (found, way.clone()),
+                    ));
+                }
+                (address, hop) = (address.checked_add(1)?, 0);
+            }
+        },
+        |msg, (address, hop)| {
+            msg.put_u16(SUPERP_A_ROUTE_ADDRESS, *address as u16)?;
+            msg.put_u32(SUPERP_A_ROUTE_IFINDEX, hop.ifindex)?;
+            nl::with_device_name(node.net(), hop.ifindex, |name| {
+                msg.put_text(SUPERP_A_ROUTE_IFNAME, name)
+            })
+            .transpose()?;
+            match hop.via {
+                Via::Ip(addr) => msg.put(SUPERP_A_ROUTE_VIA, &addr)?,
+                Via::Mac(mac) => msg.put(SUPERP_A_ROUTE_LLADDR, &mac)?,
+            }
+            msg.put_uint(SUPERP_A_ROUTE_PACKETS, hop.packets())
+        },
+    )
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Routes: where SUNH frames to other nodes go. A node that forwards is a SUNH switch.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use super::{Node, Refusal};
+use crate::{
+    kapi::{
+        path::{Encap, Path, PathConfig},
+        skb::SkBuff,
+    },
+    proto::{wire::Sunh, DropReason},
+};
+
+/// Next hops of one address.
+pub(crate) const HOPS_MAX: usize = 8;
+
+/// Where the next hop is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// Its IP address, IPv6 or v4-mapped; the neighbour table has its Ethernet address.
+    Ip([u8; 16]),
+    /// Its Ethernet address.
+    Mac([u8; 6]),
+}
+
+/// One way to an address.
+pub(crate) struct Hop {
+    pub(crate) ifindex: u32,
+    pub(crate) via: Via,
+    path: Path,
+    packets: Atomic<u64>,
+}
+
+impl Hop {
+    /// Frames sent so far.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets.load(Relaxed)
+    }
+}
+
+/// Every bit of the result depends on every bit of `x` (lowbias32 by Chris Wellons).
+fn mixed(mut x: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
+/// All ways to an address; at least one.
+pub(crate) struct Route {
+    hops: KVec<Arc<Hop>>,
+}
+
+impl Route {
+    /// The `i`th way.
+    pub(crate) fn hop(&self, i: usize) -> Option<&Arc<Hop>> {
+        self.hops.get(i)
+    }
+
+    /// The way of a flow: the frames of one keep their order, and another is found when it is down.
+    fn hop_of(&self, header: &Sunh) -> Option<&Hop> {
+        let ends = u32::from(header.source) << 16 | u32::from(header.destination);
+        let hash = mixed(mixed(header.flow_label.into()) ^ ends);
+        // Scaled to 0..len.
+        let first = (u64::from(hash).wrapping_mul(self.hops.len() as u64) >> 32) as usize;
+        let (before, from) = (self.hops.get(..first)?, self.hops.get(first..)?);
+        let up = |hop: &&Arc<Hop>| hop.path.up();
+        let hop = from.iter().find(up).or_else(|| before.iter().find(up));
+        hop.map(|hop| &**hop)
+    }
+}
+
+impl Node {
+    /// Whether frames are forwarded, and how many were.
+    pub(crate) fn forwarding(&self) -> (bool, u64) {
+        (self.forwarding.load(Relaxed), self.forwarded.load(Relaxed))
+    }
+
+    /// Forwards from now on, or no longer.
+    pub(crate) fn set_forwarding(&self, on: bool) {
+        self.forwarding.store(on, Relaxed);
+    }
+
+    /// The route of a frame that is to be forwarded. Softirq.
+    pub(super) fn route_of(&self, ifindex: u32, header: &Sunh) -> Option<Arc<Route>> {
+        if !self.forwarding.load(Relaxed) || !self.serves_sunh(ifindex) {
+            return None;
+        }
+        self.routes.get(header.destination.into())
+    }
+
+    /// Sends a frame, which begins with its SUNH header, on its way. Softirq.
+    pub(super) fn forward(
+        &self,
+        route: &Route,
+        header: &Sunh,
+        skb: SkBuff,
+    ) -> Result<(), DropReason> {
+        let header = header.forwarded().ok_or(DropReason::HopLimit)?;
+        let hop = route.hop_of(&header).ok_or(DropReason::NotForwarded)?;
+        hop.path
+            .forward(skb, &header.bytes())
+            .map_err(|_| DropReason::NotForwarded)?;
+        hop.packets.fetch_add(1, Relaxed);
+        self.forwarded.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn serves_sunh(&self, ifindex: u32) -> bool {
+        self.ports.get(ifindex).is_some_and(|port| port.sunh)
+    }
+
+    /// Adds a way to an address. Process context.
+    pub(crate) fn route_new(&self, address: u16, ifindex: u32, via: Via) -> Result<(), Refusal> {
+        let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the route");
+        let config = self.config.lock();
+        if config.gone {
+            return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
+        }
+        if !self.serves_sunh(ifindex) {
+            return Err(Refusal::new(
+                ENODEV,
+                c"the device is not a port that serves SUNH",
+            ));
+        }
+        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).map_err(no_memory)?;
+        let old = self.routes.get(address.into());
+        for hop in old.iter().flat_map(|route| route.hops.iter()) {
+            if (hop.ifindex, hop.via) == (ifindex, via) {
+                return Err(Refusal::new(EEXIST, c"the address has this next hop"));
+            }
+            let _ = hops.push_within_capacity(hop.clone());
+        }
+        let path = self.hop_path(ifindex, via)?;
+        path.resolve();
+        let hop = Hop {
+            ifindex,
+            via,
+            path,
+            packets: Atomic::new(0),
+        };
+        let hop = Arc::new(hop, GFP_KERNEL).map_err(no_memory)?;
+        if hops.push_within_capacity(hop).is_err() {
+            return Err(Refusal::new(ENOSPC, c"the address has 8 next hops already"));
+        }
+        self.route_put(address, hops).map_err(|_| {
+            Refusal::new(
+                ENOMEM,
+                c"no memory for the route: the address has no next hop now",
+            )
+        })
+    }
+
+    fn hop_path(&self, ifindex: u32, via: Via) -> Result<Path, Refusal> {
+        let (remote, mac) = match via {
+            Via::Ip(addr) => (addr, None),
+            Via::Mac(mac) => ([0; 16], Some(mac)),
+        };
+        let config = PathConfig {
+            encap: Encap::Sunh,
+            ifindex,
+            local: [0; 16],
+            remote,
+            sunh: [0; 8],
+            mac,
+            tclass: 0,
+            hop_limit: 0,
+            flow_label: 0,
+            sport: 0,
+            dport: 0,
+            ethertype: crate::kapi::params::ethertype(),
+        };
+        Path::new(self.net, &config)
+            .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
+    }
+
+    /// Puts the ways to an address in the place of those before.
+    fn route_put(&self, address: u16, hops: KVec<Arc<Hop>>) -> Result {
+        let route = match hops.is_empty() {
+            true => None,
+            false => Some(Arc::new(Route { hops }, GFP_KERNEL)?),
+        };
+        drop(self.routes.remove(address.into()));
+        match route {
+            Some(route) => self.routes.insert(address.into(), route),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the ways to an address, or those over one device. Process context.
+    pub(crate) fn route_del(&self, address: u16, ifindex: Option<u32>) -> Result<(), Refusal> {
+        let config = self.config.lock();
+        let none = || Refusal::new(ENOENT, c"the address has no such route");
+        let route = self.routes.get(address.into()).ok_or_else(none)?;
+        let over = |hop: &Arc<Hop>| ifindex.is_none_or(|ifindex| hop.ifindex == ifindex);
+        if !route.hops.iter().any(over) {
+            return Err(none());
+        }
+        let kept = self.route_without(address, &route, over);
+        drop(config);
+        kept.map_err(|_| {
+            Refusal::new(
+                ENOMEM,
+                c"no memory for the other next hops: all are removed",
+            )
+        })
+    }
+
+    fn route_without(
+        &self,
+        address: u16,
+        route: &Route,
+        mut over: impl FnMut(&Arc<Hop>) -> bool,
+    ) -> Result {
+        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).unwrap_or_default();
+        for hop in route.hops.iter().filter(|hop| !over(hop)) {
+            let _ = hops.push_within_capacity(hop.clone());
+        }
+        self.route_put(address, hops)
+    }
+
+    /// Whether any route goes over the device.
+    pub(super) fn routes_over(&self, ifindex: u32) -> bool {
+        let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
+        self.routes
+            .iter()
+            .any(|(_, route)| route.hops.iter().any(over))
+    }
+
+    /// The device goes away: nothing may be sent over it any more. Process context.
+    pub(super) fn routes_leave(&self, ifindex: u32) {
+        for (address, route) in self.routes.iter() {
+            let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
+            if route.hops.iter().any(over) {
+                // Without memory the other ways go too: the device does not wait.
+                let _ = self.route_without(address as u16, &route, over);
+            }
+        }
+    }
+
+    /// The route with the lowest address from `from` on.
+    pub(crate) fn route_next(&self, from: u32) -> Option<(u32, Arc<Route>)> {
+        self.routes.next(from)
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp route`: routes of SUNH.
+
+use crate::cli::RouteVerb;
+use crate::dev::index;
+use crate::failure::Failure;
+use crate::out::{Out, Table};
+use crate::words::{number, pairs, value, Setting};
+use serde_json::json;
+use std::net::IpAddr;
+use superp_netlink::{Client, Mac, Via};
+
+/// Keys of `route add`.
+pub(crate) const SETTINGS: &[Setting] = &[
+    ("dev", "device, a port that serves SUNH"),
+    ("via", "IP address of the next hop"),
+    ("lladdr", "Ethernet address of the next hop, instead of via"),
+];
+
+/// Keys of `route del`.
+pub(crate) const DEL_SETTINGS: &[Setting] = &[("dev", "only next hops on this device")];
+
+pub(crate) fn run(verb: Option<RouteVerb>, out: &mut Out) -> Result<(), Failure> {
+    let mut client = Client::open()?;
+    match verb {
+        None | Some(RouteVerb::Show) => show(&mut client, out),
+        Some(RouteVerb::Add { address, settings }) => {
+            let bits = client.node()?.caddr_bits;
+            let address = sunh_address(&address, bits)?;
+            let (dev, via) = hop(&settings)?;
+            let ifindex = index(&dev.ok_or_else(|| Failure::new("dev is missing"))?)?;
+            let via = via.ok_or_else(|| Failure::new("via or lladdr is missing"))?;
+            client.add_route(address, ifindex, via)?;
+            out.done(&json!({ "address": address }))
+        }
+        Some(RouteVerb::Del { address, settings }) => {
+            let bits = client.node()?.caddr_bits;
+            let address = sunh_address(&address, bits)?;
+            let dev = hop(&settings)?.0.map(|dev| index(&dev)).transpose()?;
+            client.del_route(address, dev)?;
+            out.done(&json!({ "address": address }))
+        }
+    }
+}
+
+/// A number, or the low `bits` of an IP address.
+fn sunh_address(text: &str, bits: u8) -> Result<u16, Failure> {
+    let low = |a: u8, b: u8| u16::from_be_bytes([a, b]) & (u16::MAX >> (16 - bits.min(16)));
+    match text.parse() {
+        Ok(IpAddr::V4(addr)) => {
+            let [.., a, b] = addr.octets();
+            Ok(low(a, b))
+        }
+        Ok(IpAddr::V6(addr)) => {
+            let [.., a, b] = addr.octets();
+            Ok(low(a, b))
+        }
+        Err(_) => {
+            let number = number(text).ok().and_then(|n| u16::try_from(n).ok());
+            let wrong =
+                || Failure::new(format!("{text}: neither a SUNH address nor an IP address"));
+            number.ok_or_else(wrong)
+        }
+    }
+}
+
+fn hop(settings: &[String]) -> Result<(Option<String>, Option<Via>), Failure> {
+    let (mut dev, mut via) = (None, None);
+    for (key, text) in pairs(settings)? {
+        let hop = match key {
+            "dev" => {
+                dev = Some(text.to_owned());
+                continue;
+            }
+            "via" => Via::Via(value::<IpAddr>(key, text, "an IP address")?),
+            "lladdr" => Via::Lladdr(value::<Mac>(key, text, "an Ethernet address")?),
+            _ => {
+                let text = format!("{key}: not a setting of a route (dev, via, lladdr)");
+                return Err(Failure::new(text));
+            }
+        };
+        if via.replace(hop).is_some() {
+            return Err(Failure::new("a next hop has either via or lladdr"));
+        }
+    }
+    Ok((dev, via))
+}
+
+fn show(client: &mut Client, out: &mut Out) -> Result<(), Failure> {
+    let routes = client.routes()?;
+    let forwarding = client.node()?.forwarding;
+    out.either(&routes, |out| {
+        let mut table = Table::new(&[">ADDRESS", "DEV", "NEXT HOP", ">FRAMES"]);
+        for route in &routes {
+            table.row([
+                route.address.to_string(),
+                route.ifname.clone(),
+                match route.via {
+                    Via::Via(addr) => format!("via {addr}"),
+                    Via::Lladdr(mac) => format!("lladdr {mac}"),
+                },
+                route.packets.to_string(),
+            ]);
+        }
+        table.print(out, "no routes")?;
+        if !forwarding && !routes.is_empty() {
+            out.line("forwarding is off: superp node set forwarding on")?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_a_number_or_the_low_bits_of_an_ip_address() {
+        for (text, bits, expected) in [
+            ("5", 12, 5),
+            ("10.23.18.5", 12, 0x205),
+            ("10.23.18.5", 16, 0x1205),
+            ("fd23::1:0:207", 8, 7),
+        ] {
+            assert_eq!(sunh_address(text, bits).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "65536", "-1", "10.23", "eth0"] {
+            assert!(sunh_address(wrong, 12).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn next_hop_is_one_address() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let (dev, via) = hop(&words("dev eth0 via 10.0.0.1")).unwrap();
+        assert_eq!(dev.as_deref(), Some("eth0"));
+        assert_eq!(via, Some(Via::Via("10.0.0.1".parse().unwrap())));
+        for wrong in ["via 10.0.0.1 lladdr 02:00:00:00:00:01", "via eth0", "mtu 3"] {
+            assert!(hop(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+}
