@@ -32,6 +32,10 @@ pub struct Connection<A: Slabs> {
     target: Target<A>,
     /// The last new packet was one of a reply, so the next is one of a request if there is one.
     answered_last: bool,
+    /// ACK PSN and SACK bitmap last sent, other than in a NACK.
+    told: (u32, u32),
+    /// The last packet sent carried a NACK.
+    nacked: bool,
     /// Something waits for room in the send window, since this time.
     blocked: Option<u64>,
     /// The peer is to be asked for an acknowledgement.
@@ -81,6 +85,8 @@ impl<A: Slabs> Connection<A> {
             target: Target::new(config)?,
             send,
             answered_last: false,
+            told: (config.start_psn.wrapping_sub(1), 0),
+            nacked: false,
             blocked: None,
             probe: false,
             unanswered: (0, 0),
