@@ -218,9 +218,10 @@ impl<A: Slabs> Connection<A> {
         self.update_rtt();
         self.stats.tx_packets = self.stats.tx_packets.wrapping_add(1);
         let (ack_psn, sack) = self.acknowledgement(now);
+        self.advertised = self.receive_window;
         let pdl = PdlHeader {
             dcid: self.config.remote_cid,
-            window: self.config.receive_window(),
+            window: self.receive_window,
             psn,
             ack_psn,
             sack,
