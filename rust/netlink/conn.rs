@@ -134,6 +134,7 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
         (SUPERP_A_CONN_STATS_TX_NO_BUFFER, stats.tx_no_buffer),
         (SUPERP_A_CONN_STATS_TX_PATH_ERRORS, stats.tx_path_errors),
         (SUPERP_A_CONN_STATS_TX_NO_MEMORY, stats.tx_no_memory),
+        (SUPERP_A_CONN_STATS_TX_NACKS, proto.tx_nacks),
     ];
     for (attr, value) in counters {
         msg.put_uint(attr, value)?;

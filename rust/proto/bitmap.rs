@@ -4,7 +4,7 @@
 use super::slab::Slabs;
 
 /// Bits of the bitmap on the wire.
-const SACK_BITS: u32 = 32;
+pub(super) const SACK_BITS: u32 = 32;
 
 /// A bit for each number of a window that slides.
 ///

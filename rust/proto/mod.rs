@@ -12,6 +12,7 @@
 //! Rules are cited as `[proto 3.8]`: section and number in Documentation/protocol.md.
 
 mod bitmap;
+mod budget;
 mod code;
 mod config;
 mod connection;
@@ -28,6 +29,7 @@ mod tal;
 mod transmit;
 pub mod wire;
 
+pub use budget::{Activity, Partition, ReceiveBudget};
 pub use code::{Code, CODES};
 pub use config::Config;
 pub use connection::{Connection, NewError};

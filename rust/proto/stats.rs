@@ -25,6 +25,8 @@ pub struct Stats {
     pub rx_acks: u64,
     /// Negative acknowledgements received.
     pub rx_nacks: u64,
+    /// Negative acknowledgements sent.
+    pub tx_nacks: u64,
     /// Retransmissions because later packets were acknowledged.
     pub retransmits_fast: u64,
     /// Retransmissions because the timer expired.

@@ -32,6 +32,13 @@ pub struct Connection<A: Slabs> {
     target: Target<A>,
     /// The last new packet was one of a reply, so the next is one of a request if there is one.
     answered_last: bool,
+    /// The receive window to advertise, and the one that was advertised last, in packets.
+    receive_window: u32,
+    advertised: u32,
+    /// ACK PSN and SACK bitmap last sent, other than in a NACK.
+    told: (u32, u32),
+    /// The last packet sent carried a NACK.
+    nacked: bool,
     /// Something waits for room in the send window, since this time.
     blocked: Option<u64>,
     /// The peer is to be asked for an acknowledgement.
@@ -81,6 +88,10 @@ impl<A: Slabs> Connection<A> {
             target: Target::new(config)?,
             send,
             answered_last: false,
+            receive_window: config.receive_window(),
+            advertised: config.receive_window(),
+            told: (config.start_psn.wrapping_sub(1), 0),
+            nacked: false,
             blocked: None,
             probe: false,
             unanswered: (0, 0),
@@ -114,6 +125,19 @@ impl<A: Slabs> Connection<A> {
     /// refuses them with `WindowFull`, and `Event::Writable` follows.
     pub fn barrier(&mut self, barrier: Barrier) {
         self.initiator.barrier(barrier);
+    }
+
+    /// Limits the receive window that is advertised from now on to `packets`, for an owner whose
+    /// connections share what the node can take in, see [`super::ReceiveBudget`]. It remains between
+    /// one packet and what was configured [proto 3.7]. Packets that the peer was allowed to send
+    /// before are accepted. When the window has at least doubled, the peer is told soon.
+    pub fn set_receive_limit(&mut self, now: u64, packets: u32) {
+        let window = packets.min(self.config.receive_window()).max(1);
+        self.receive_window = window;
+        self.ack.set_window(window);
+        if self.running() && window / 2 >= self.advertised {
+            self.ack.soon(now);
+        }
     }
 
     /// Turns the answer to read `xid` of the peer into a Transaction Error: the data of a reply that

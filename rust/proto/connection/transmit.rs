@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Packets out.
 
+use super::super::bitmap::SACK_BITS;
 use super::super::pdl::{Cause, Content};
 use super::super::wire::{PdlHeader, TalHeader};
 use super::super::{BrokenCause, Code, DropReason, Payload, Report, Slabs, Transmit};
@@ -45,7 +46,7 @@ impl<A: Slabs> Connection<A> {
         }
         match self.send.overdue_base(now) {
             Some(base) => self.retransmit(now, base),
-            None => Some(self.unnumbered(false)),
+            None => Some(self.unnumbered(now, false)),
         }
     }
 
@@ -98,7 +99,7 @@ impl<A: Slabs> Connection<A> {
             }
             Payload::Error(_) => {}
         }
-        Some(self.transmit(psn, false, tal, payload))
+        Some(self.transmit(now, psn, false, tal, payload))
     }
 
     fn retransmit(
@@ -133,7 +134,7 @@ impl<A: Slabs> Connection<A> {
         // Nobody answers a pure ACK, and the window waits for this PSN.
         self.probe |= cause == Cause::Timeout && content == Content::None;
         let (tal, payload) = built.unwrap_or_default();
-        Some(self.transmit(psn, true, tal, payload))
+        Some(self.transmit(now, psn, true, tal, payload))
     }
 
     /// Asks the peer for an acknowledgement: a packet with an old PSN that is no pure ACK is not
@@ -150,12 +151,12 @@ impl<A: Slabs> Connection<A> {
         }
         self.unanswered = (count.saturating_add(1), since);
         self.stats.probes = self.stats.probes.wrapping_add(1);
-        Some(self.unnumbered(true))
+        Some(self.unnumbered(now, true))
     }
 
     /// A packet that takes no PSN: it carries the last one that is acknowledged. A No-op of one
     /// packet, or without `ask` a pure ACK.
-    fn unnumbered(&mut self, ask: bool) -> Transmit {
+    fn unnumbered(&mut self, now: u64, ask: bool) -> Transmit {
         let psn = self.send.unacked_spsn().wrapping_sub(1);
         let tal = TalHeader {
             eom: ask,
@@ -164,7 +165,7 @@ impl<A: Slabs> Connection<A> {
         if !ask {
             self.stats.tx_acks = self.stats.tx_acks.wrapping_add(1);
         }
-        self.transmit(psn, false, tal, Payload::None)
+        self.transmit(now, psn, false, tal, Payload::None)
     }
 
     /// Header and content of what a PSN carries; `None` when it is not needed any more.
@@ -179,23 +180,51 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// ACK PSN and SACK bitmap of a packet sent now: every other packet's are a NACK while there are
+    /// packets that nothing else names [proto 3.5].
+    fn acknowledgement(&mut self, now: u64) -> (u32, u32) {
+        let ack = (self.receive.ack_psn(), self.receive.sack());
+        let nack = match self.nacked {
+            true => None,
+            false => self.receive.nack(),
+        };
+        self.ack.sent();
+        self.nacked = nack.is_some();
+        if let Some((psn, _)) = nack {
+            self.stats.tx_nacks = self.stats.tx_nacks.wrapping_add(1);
+            self.receive.nacked(psn);
+        } else {
+            self.told = ack;
+        }
+        // What did not fit into this one follows, as soon as it fills another.
+        match self.receive.unnamed() {
+            _ if self.told != ack => self.ack.at_once(now),
+            0 => {}
+            1..SACK_BITS => self.ack.soon(now),
+            _ => self.ack.at_once(now),
+        }
+        nack.unwrap_or(ack)
+    }
+
     /// A packet with the latest acknowledgement fields [proto 3.12].
     fn transmit(
         &mut self,
+        now: u64,
         psn: u32,
         retransmit: bool,
         tal: TalHeader,
         payload: Payload,
     ) -> Transmit {
-        self.ack.sent();
         self.update_rtt();
         self.stats.tx_packets = self.stats.tx_packets.wrapping_add(1);
+        let (ack_psn, sack) = self.acknowledgement(now);
+        self.advertised = self.receive_window;
         let pdl = PdlHeader {
             dcid: self.config.remote_cid,
-            window: self.config.receive_window(),
+            window: self.receive_window,
             psn,
-            ack_psn: self.receive.ack_psn(),
-            sack: self.receive.sack(),
+            ack_psn,
+            sack,
         };
         let tal = TalHeader {
             ack_xid: self.target.ack_xid(),

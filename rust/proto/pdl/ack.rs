@@ -13,6 +13,8 @@ pub(crate) struct AckSchedule {
     /// Pure ACKs since anything was sent.
     pure: u32,
     delay: u64,
+    /// As configured, and as the window allows.
+    every_max: u32,
     every: u32,
     pure_max: u32,
 }
@@ -21,16 +23,25 @@ impl AckSchedule {
     /// For acknowledgements delayed by at most `delay` ns and by at most `every` packets of a window
     /// of `window`.
     pub(crate) fn new(delay: u64, every: u32, window: u32) -> Self {
-        Self {
+        let mut schedule = Self {
             due: None,
             asked: 0,
             pure: 0,
             delay,
-            // Four a window keep the sender from standing still between them.
-            every: every.min(window / 4).max(1),
-            // Two at least, or two ends would answer each other's pure ACKs for ever.
-            pure_max: (window / 2).max(2),
-        }
+            every_max: every,
+            every: 0,
+            pure_max: 0,
+        };
+        schedule.set_window(window);
+        schedule
+    }
+
+    /// The window that is advertised changes.
+    pub(crate) fn set_window(&mut self, window: u32) {
+        // Four a window keep the sender from standing still between them.
+        self.every = self.every_max.min(window / 4).max(1);
+        // Two at least, or two ends would answer each other's pure ACKs for ever.
+        self.pure_max = (window / 2).max(2);
     }
 
     /// A new packet that asks for an acknowledgement came [proto 3.15].
@@ -121,6 +132,18 @@ mod tests {
         ack.sent();
         ack.pure_ack(8);
         assert_eq!(ack.due(), None);
+    }
+
+    #[test]
+    fn smaller_window_is_acknowledged_more_often() {
+        let mut ack = AckSchedule::new(500, 8, 32);
+        ack.set_window(4);
+        ack.packet(1);
+        assert_eq!(ack.due(), Some(1));
+        ack.sent();
+        ack.set_window(32);
+        ack.packet(2);
+        assert_eq!(ack.due(), Some(502));
     }
 
     #[test]

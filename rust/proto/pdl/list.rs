@@ -13,8 +13,10 @@ pub(crate) enum Membership {
     /// Acknowledged, or not in use.
     #[default]
     None,
-    /// Sent, and neither acknowledged nor taken for lost.
+    /// Sent, and neither acknowledged nor suspected nor taken for lost.
     Sent,
+    /// Named as missing, and not yet taken for lost.
+    Missing,
     /// To be retransmitted.
     Lost,
 }

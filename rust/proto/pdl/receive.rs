@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Receive window: which PSNs have come, and in what order they are delivered.
 
-use super::super::bitmap::Bitmap;
+use super::super::bitmap::{Bitmap, SACK_BITS};
 use super::super::seq::psn_diff;
 use super::super::slab::Slabs;
 
@@ -31,6 +31,9 @@ pub(crate) struct ReceiveWindow<A: Slabs> {
     next_deliver: u32,
     window: u32,
     ordered: bool,
+    /// Lowest and highest PSN with content that came 32 or more beyond the base, where no SACK bitmap
+    /// reaches, and that no NACK has named.
+    unnamed: Option<(u32, u32)>,
 }
 
 impl<A: Slabs> ReceiveWindow<A> {
@@ -41,6 +44,7 @@ impl<A: Slabs> ReceiveWindow<A> {
             next_deliver: start,
             window,
             ordered,
+            unnamed: None,
         })
     }
 
@@ -63,6 +67,48 @@ impl<A: Slabs> ReceiveWindow<A> {
     /// The SACK bitmap to send. Bit 0 is that of `next_acked_rpsn` and hence clear [proto 3.4].
     pub(crate) fn sack(&self) -> u32 {
         self.received.bits(self.next_acked_rpsn())
+    }
+
+    /// ACK PSN and bitmap of the NACK to send, if one is due [proto 3.5]: the lowest PSN that nothing
+    /// else would name, and the 31 after it.
+    pub(crate) fn nack(&self) -> Option<(u32, u32)> {
+        let (mut psn, high) = self.unnamed?;
+        while psn_diff(high, psn) >= 0 {
+            let bits = self.received.bits(psn);
+            if bits != 0 {
+                psn = psn.wrapping_add(bits.trailing_zeros());
+                return Some((psn, self.received.bits(psn)));
+            }
+            psn = psn.wrapping_add(SACK_BITS);
+        }
+        None
+    }
+
+    /// A NACK from `psn` on is sent.
+    pub(crate) fn nacked(&mut self, psn: u32) {
+        let low = psn.wrapping_add(SACK_BITS);
+        self.unnamed = self.unnamed.map(|(_, high)| (low, high));
+        self.forget_named();
+    }
+
+    /// Number of PSNs among which some are to be named by a NACK; 0 for none.
+    pub(crate) fn unnamed(&self) -> u32 {
+        self.unnamed
+            .map_or(0, |(low, high)| high.wrapping_sub(low).saturating_add(1))
+    }
+
+    /// First PSN beyond those that the SACK bitmap names.
+    fn sack_end(&self) -> u32 {
+        self.next_acked_rpsn().wrapping_add(SACK_BITS)
+    }
+
+    /// Keeps of `unnamed` what a SACK bitmap does not reach.
+    fn forget_named(&mut self) {
+        let reach = self.sack_end();
+        self.unnamed = self.unnamed.and_then(|(low, high)| {
+            let low = if psn_diff(low, reach) < 0 { reach } else { low };
+            (psn_diff(high, low) >= 0).then_some((low, high))
+        });
     }
 
     /// Where `psn` lies. Changes nothing.
@@ -91,6 +137,17 @@ impl<A: Slabs> ReceiveWindow<A> {
         }
         let run = self.received.run(self.received.base());
         self.received.advance(run);
+        if content && psn_diff(psn, self.sack_end()) >= 0 {
+            let (mut low, mut high) = self.unnamed.unwrap_or((psn, psn));
+            if psn_diff(psn, low) < 0 {
+                low = psn;
+            }
+            if psn_diff(psn, high) > 0 {
+                high = psn;
+            }
+            self.unnamed = Some((low, high));
+        }
+        self.forget_named();
         if !self.ordered {
             self.next_deliver = self.received.base();
         } else if at_once {
@@ -153,6 +210,42 @@ mod tests {
             (window.ack_psn(), window.sack()),
             (psn(1), 1 << 1 | 1 << 29 | 1 << 30)
         );
+    }
+
+    #[test]
+    fn nack_names_once_what_no_bitmap_reaches() {
+        let mut window = ReceiveWindow::<Heap>::new(256, START, false).unwrap();
+        window.accept(psn(31), true);
+        assert_eq!((window.nack(), window.unnamed()), (None, 0));
+        // Not for packets that ask for nothing.
+        window.accept(psn(40), false);
+        assert_eq!(window.nack(), None);
+        window.accept(psn(50), true);
+        window.accept(psn(45), true);
+        window.accept(psn(90), true);
+        assert_eq!(window.nack(), Some((psn(45), 1 | 1 << 5)));
+        assert_eq!(window.unnamed(), 46);
+        window.nacked(psn(45));
+        assert_eq!(window.nack(), Some((psn(90), 1)));
+        window.nacked(psn(90));
+        assert_eq!((window.nack(), window.unnamed()), (None, 0));
+        // One that fills a gap is news, and those beside it go along.
+        window.accept(psn(49), true);
+        assert_eq!(window.nack(), Some((psn(49), 1 | 1 << 1)));
+    }
+
+    #[test]
+    fn nack_is_forgotten_when_the_base_comes_near() {
+        let mut window = ReceiveWindow::<Heap>::new(256, START, false).unwrap();
+        for offset in 20..60 {
+            window.accept(psn(offset), true);
+        }
+        assert_eq!(window.nack(), Some((psn(32), (1 << 28) - 1)));
+        for offset in 0..20 {
+            window.accept(psn(offset), true);
+        }
+        assert_eq!(window.ack_psn(), psn(59));
+        assert_eq!((window.nack(), window.unnamed()), (None, 0));
     }
 
     #[test]

@@ -5,8 +5,11 @@
 //! packet that was sent once is acknowledged and a transmission with a lower number is not, the latter
 //! is lost if it is older than a guard time, or if three others were made after it, unless the path has
 //! lately been seen to reorder. On a path that keeps order there is no such evidence without a loss.
-//! Unacknowledged packets are listed in the order of transmission, so that only the head of the list is
-//! ever looked at. Packets beyond the 32 that a SACK bitmap can name were all sent after those.
+//!
+//! An acknowledgement names 32 packets, a NACK those from any place in the window. So what is told of
+//! one packet says nothing of another outside those 32, which may have arrived unnamed: only packets
+//! that an acknowledgement names as missing are suspected. They are in a list of their own; the others
+//! that are unacknowledged are listed in the order of transmission.
 
 use super::super::bitmap::Bitmap;
 use super::super::config::Config;
@@ -17,7 +20,7 @@ use super::list::{Link, List, Membership};
 use super::rtt::Rtt;
 
 /// Number of later transmissions, the last of them acknowledged, that make a packet lost.
-const REORDER: u32 = 3;
+const REORDER: i32 = 3;
 
 /// Time in ns for which a path that was seen to reorder is expected to.
 const REORDER_MEMORY: u64 = 1_000_000_000;
@@ -98,8 +101,10 @@ pub(crate) struct SendWindow<A: Slabs> {
     /// `max_spsn - unacked_spsn`: the least of the own limit and the last RWIN [proto 3.7].
     window: u32,
     window_max: u32,
-    /// Unacknowledged slots in the order of transmission.
+    /// Unacknowledged slots that are not suspected, in the order of transmission.
     sent: List,
+    /// Slots named as missing when a later transmission had arrived, in the order of being named.
+    missing: List,
     lost: List,
     next_transmission: u32,
     /// Highest transmission that is known to have arrived.
@@ -136,6 +141,7 @@ impl<A: Slabs> SendWindow<A> {
             window: config.pdl_window_size,
             window_max: config.pdl_window_size,
             sent: List::EMPTY,
+            missing: List::EMPTY,
             lost: List::EMPTY,
             next_transmission: 0,
             newest: None,
@@ -269,11 +275,11 @@ impl<A: Slabs> SendWindow<A> {
 
         // Bits beyond what was ever sent are of no PSN in flight.
         let sent = self.next_spsn.wrapping_sub(sack_base);
-        let sack = match 1u32.checked_shl(sent) {
-            Some(bit) => pdl.sack & bit.wrapping_sub(1),
-            None => pdl.sack,
+        let named = match 1u32.checked_shl(sent) {
+            Some(bit) => bit.wrapping_sub(1),
+            None => u32::MAX,
         };
-        let mut news = sack & !self.acked.bits(sack_base);
+        let mut news = named & pdl.sack & !self.acked.bits(sack_base);
         self.acked.or(sack_base, news);
         while news != 0 {
             let psn = sack_base.wrapping_add(news.trailing_zeros());
@@ -284,6 +290,14 @@ impl<A: Slabs> SendWindow<A> {
         let newer = |newest| seen.newest.is_some_and(|news| psn_diff(news, newest) > 0);
         if self.newest.is_none_or(newer) {
             self.newest = seen.newest;
+        }
+        if self.overtaken() {
+            let mut holes = named & !self.acked.bits(sack_base);
+            while holes != 0 {
+                let psn = sack_base.wrapping_add(holes.trailing_zeros());
+                holes &= holes.wrapping_sub(1);
+                self.named_missing(now, psn);
+            }
         }
         self.window = pdl.window.min(self.window_max);
         self.budget = self.rtx_max_pkts;
@@ -435,9 +449,11 @@ impl<A: Slabs> SendWindow<A> {
         let sent_with = sent_at.saturating_add(self.rtx_time_win);
         self.set_lost(self.slots.index(base), true);
         for _ in 0..self.rtx_max_pkts {
-            match self.sent.head() {
-                Some(index) if self.sent_by(index, sent_with) => self.set_lost(index, true),
-                _ => return,
+            let heads = [self.missing.head(), self.sent.head()];
+            let mut with_it = heads.into_iter().flatten();
+            match with_it.find(|&index| self.sent_by(index, sent_with)) {
+                Some(index) => self.set_lost(index, true),
+                None => return,
             }
         }
     }
@@ -459,31 +475,59 @@ impl<A: Slabs> SendWindow<A> {
         Some(at.max(self.late_until.unwrap_or(0)))
     }
 
-    /// The oldest unacknowledged transmission if a later one is acknowledged: its slot's index, the
-    /// slot, and how many transmissions later.
-    fn suspect(&self) -> Option<(u16, &SendSlot, u32)> {
-        let index = self.sent.head()?;
-        let slot = self.slots.get(index.into())?;
-        let later = psn_diff(self.newest?, slot.transmission);
-        (later > 0).then_some((index, slot, later.unsigned_abs()))
+    /// Whether a transmission that has not arrived is older than one that has.
+    fn overtaken(&self) -> bool {
+        let oldest = [self.missing.head(), self.sent.head()];
+        oldest.into_iter().flatten().any(|index| {
+            let slot = self.slots.get(index.into());
+            slot.is_some_and(|slot| self.later(slot) > 0)
+        })
     }
 
-    /// When the suspect is lost by its age.
+    /// How many transmissions after that of `slot` the newest is that has arrived.
+    fn later(&self, slot: &SendSlot) -> i32 {
+        self.newest
+            .map_or(0, |newest| psn_diff(newest, slot.transmission))
+    }
+
+    /// An acknowledgement that could have named `psn` as arrived does not.
+    fn named_missing(&mut self, now: u64, psn: u32) {
+        let index = self.slots.index(psn);
+        let Some(slot) = self.slots.get(psn) else {
+            return;
+        };
+        let later = self.later(slot);
+        if later <= 0 {
+            return;
+        }
+        // What was re-sent once is re-sent again by age only [proto 3.12].
+        let counts = slot.retransmits == 0 && now >= self.reorders_until;
+        match slot.member {
+            Membership::None | Membership::Lost => {}
+            _ if counts && later >= REORDER => self.set_lost(index, false),
+            Membership::Missing => {}
+            Membership::Sent => {
+                self.remove(index);
+                if let Some(slot) = self.slots.get_mut(psn) {
+                    slot.member = Membership::Missing;
+                }
+                self.missing.push_back(&mut self.slots, index);
+            }
+        }
+    }
+
+    /// When the first suspect is lost by its age.
     fn reorder_deadline(&self) -> Option<u64> {
-        let (_, slot, _) = self.suspect()?;
+        let slot = self.slots.get(self.missing.head()?.into())?;
         Some(slot.last_sent.saturating_add(self.rtt.guard()))
     }
 
+    /// Takes suspects for lost that are too old.
     fn find_losses(&mut self, now: u64) {
-        let guard = self.rtt.guard();
-        while let Some((index, slot, later)) = self.suspect() {
-            // What was re-sent once is re-sent again by age only [proto 3.12].
-            let counts = slot.retransmits == 0 && now >= self.reorders_until;
-            let by_count = counts && later >= REORDER;
-            let by_age = slot.last_sent.saturating_add(guard) <= now;
-            if !by_count && !by_age {
+        while self.reorder_deadline().is_some_and(|at| at <= now) {
+            let Some(index) = self.missing.head() else {
                 return;
-            }
+            };
             self.set_lost(index, false);
         }
     }
@@ -504,10 +548,12 @@ impl<A: Slabs> SendWindow<A> {
             seen.retransmitted = true;
             return;
         }
-        let behind = self
-            .newest
-            .map_or(0, |newest| psn_diff(newest, slot.transmission));
-        if behind > 0 {
+        let was_missing = match slot.member {
+            Membership::Missing => true,
+            Membership::Lost => !slot.expired,
+            Membership::None | Membership::Sent => false,
+        };
+        if was_missing {
             // It was late, not lost.
             self.reorders_until = now.saturating_add(REORDER_MEMORY);
         }
@@ -563,6 +609,7 @@ impl<A: Slabs> SendWindow<A> {
         match core::mem::take(&mut slot.member) {
             Membership::None => {}
             Membership::Sent => self.sent.unlink(&mut self.slots, index),
+            Membership::Missing => self.missing.unlink(&mut self.slots, index),
             Membership::Lost => self.lost.unlink(&mut self.slots, index),
         }
     }

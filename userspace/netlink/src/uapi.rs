@@ -663,6 +663,8 @@ pub mod conn_stats {
     pub const TX_PATH_ERRORS: u16 = 37;
     /// Packets not sent for want of memory; they are sent again later. (uint)
     pub const TX_NO_MEMORY: u16 = 38;
+    /// Negative acknowledgements sent. (uint)
+    pub const TX_NACKS: u16 = 39;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -853,6 +855,11 @@ pub mod conn_stats {
         super::Attr {
             number: TX_NO_MEMORY,
             name: "tx-no-memory",
+            nested: None,
+        },
+        super::Attr {
+            number: TX_NACKS,
+            name: "tx-nacks",
             nested: None,
         },
     ];

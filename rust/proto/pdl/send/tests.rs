@@ -303,6 +303,51 @@ fn nothing_is_inferred_about_what_the_bitmap_cannot_name() {
 }
 
 #[test]
+fn nack_tells_of_holes_among_what_it_names_and_of_nothing_else() {
+    let mut window = window(256, u32::MAX - 50);
+    let psn = |offset: u32| (u32::MAX - 50).wrapping_add(offset);
+    send(&mut window, 0, 200);
+    let after_hole: Vec<u32> = (1..32).collect();
+    // 100 and 103 arrived, and all from 160 on; of the others between nothing is known.
+    take(
+        &mut window,
+        MS,
+        &ack(psn(160), &[&[0], &after_hole[..]].concat()),
+    );
+    assert_eq!(retransmit(&mut window, MS), []);
+    take(&mut window, MS, &ack(psn(100), &[0, 3]));
+    let missing: Vec<u32> = [1, 2]
+        .into_iter()
+        .chain(4..32)
+        .map(|i| psn(100 + i))
+        .collect();
+    let mut resent = retransmit(&mut window, MS);
+    assert_eq!(resent, missing[..8]);
+    while !retransmit(&mut window, MS).is_empty() {}
+    take(&mut window, 2 * MS, &ack(psn(100), &[0, 3]));
+    resent.extend(retransmit(&mut window, 2 * MS));
+    assert_eq!(resent, missing[..16]);
+    // The base is lost for an ordinary ACK names it as missing.
+    take(&mut window, 3 * MS, &ack(psn(u32::MAX), &after_hole));
+    assert_eq!(retransmit(&mut window, 3 * MS)[0], psn(0));
+}
+
+#[test]
+fn what_a_nack_named_as_received_does_not_go_with_a_timeout() {
+    let mut config = config(256, 0);
+    config.pdl_rtx_time_win = 1000 * MS;
+    config.pdl_rtx_max_pkts = 64;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut window, 0, 70);
+    let all: Vec<u32> = (0..32).collect();
+    take(&mut window, MS, &ack(32, &all));
+    let at = window.deadline(false).unwrap();
+    assert!(window.expire(at, false, false));
+    let expected: Vec<u32> = (0..32).chain(64..70).collect();
+    assert_eq!(retransmit(&mut window, at), expected);
+}
+
+#[test]
 fn timeout_resends_the_base_and_what_was_sent_with_it() {
     let mut config = config(64, 0);
     config.pdl_rtx_time_win = 5;

@@ -141,11 +141,32 @@ pub fn expire(conn: &mut Subject, now: u64) -> Option<u64> {
 }
 
 #[inline(never)]
-pub fn control(conn: &mut Subject, xid: u16, code: Code, barrier: Barrier) -> (State, bool) {
+pub fn control(
+    conn: &mut Subject,
+    now: u64,
+    limit: u32,
+    xid: u16,
+    code: Code,
+    barrier: Barrier,
+) -> (State, bool) {
     conn.refuse_reply(xid, code);
     conn.barrier(barrier);
+    conn.set_receive_limit(now, limit);
     conn.stop();
     (conn.state(), conn.idle())
+}
+
+#[inline(never)]
+pub fn budget(budget: &mut ReceiveBudget, now: u64, activity: &mut Activity) -> u32 {
+    let joined = budget.join();
+    budget.received(now, activity);
+    budget.leave(joined);
+    budget.share(now, *activity)
+}
+
+#[inline(never)]
+pub fn new_budget(packets: u32, partition: Partition, period_ns: u64) -> ReceiveBudget {
+    ReceiveBudget::new(packets, partition, period_ns)
 }
 
 #[inline(never)]

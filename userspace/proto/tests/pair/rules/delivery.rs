@@ -386,3 +386,103 @@ fn parameter_out_of_range_is_named() {
     };
     assert_eq!((error.name, error.value), ("pdl_window_size", 8));
 }
+
+/// Windows that `from` advertised since the log was last emptied.
+fn advertised(pair: &mut Pair, from: usize) -> Vec<u32> {
+    let log = std::mem::take(&mut pair.log);
+    let sent = log.into_iter().filter(|entry| entry.1 == from);
+    sent.map(|entry| entry.2.pdl.window).collect()
+}
+
+#[test]
+fn limited_receive_window_is_advertised_between_one_and_what_was_configured() {
+    let mut pair = Pair::clean(&Config {
+        pdl_window_size: 64,
+        pdl_receive_win: 100,
+        ..Config::default()
+    });
+    pair.trace = true;
+    for (limit, window) in [(0, 1), (1, 1), (7, 7), (64, 64), (65, 64), (u32::MAX, 64)] {
+        let now = pair.now;
+        pair.ends[B].conn.set_receive_limit(now, limit);
+        write(&mut pair, A, 30 * 1448);
+        pair.settle();
+        let windows = advertised(&mut pair, B);
+        assert!(windows.iter().all(|w| *w == window), "{limit}: {windows:?}");
+        assert!(!windows.is_empty());
+    }
+    assert_eq!(pair.retransmits(), 0);
+}
+
+#[test]
+fn limited_sender_keeps_to_the_window_and_is_not_slowed_by_delayed_acks() {
+    for limit in [1, 2, 3, 5, 16] {
+        let mut pair = Pair::clean(&Config::default());
+        pair.ends[B].conn.set_receive_limit(0, limit);
+        // A learns it from the first acknowledgement.
+        write(&mut pair, A, 100);
+        pair.settle();
+        let start = pair.now;
+        write(&mut pair, A, 30 * 1452);
+        let mut most = 0;
+        pair.run_until(SECOND, |pair| {
+            most = most.max(pair.ends[A].conn.inflight_packets());
+            pair.all_complete()
+        });
+        assert!(most <= limit, "{most} in flight");
+        // A round trip for each window, and none of the delay of an acknowledgement.
+        let trips = u64::from(30u32.div_ceil(limit)) + 1;
+        assert!(
+            pair.now - start <= 2 * trips * 41 * US,
+            "{limit}: {}",
+            pair.now - start
+        );
+        pair.settle();
+        assert_eq!(pair.retransmits(), 0);
+    }
+}
+
+#[test]
+fn packets_sent_before_the_limit_was_heard_of_are_accepted() {
+    for ordered in [false, true] {
+        let mut pair = Pair::clean(&Config {
+            ordered_rx: ordered,
+            ordered_tx: ordered,
+            ..Config::default()
+        });
+        // The first is lost, so that the others lie above a hole.
+        lose(&mut pair, A, |number| number == 0);
+        let token = write(&mut pair, A, 32 * 1448);
+        pair.drive(A);
+        assert!(pair.ends[A].conn.inflight_packets() >= 31);
+        pair.ends[B].conn.set_receive_limit(0, 1);
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+        let stats = pair.ends[B].conn.stats();
+        assert_eq!((pair.retransmits(), stats.out_of_window), (1, 0));
+    }
+}
+
+#[test]
+fn window_that_grows_much_is_told_within_the_delay_and_little_growth_is_not() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    pair.ends[B].conn.set_receive_limit(0, 4);
+    write(&mut pair, A, 100);
+    pair.settle();
+    advertised(&mut pair, B);
+    let start = pair.now;
+    pair.ends[B].conn.set_receive_limit(start, 7);
+    pair.settle();
+    assert_eq!(advertised(&mut pair, B), []);
+    let start = pair.now;
+    pair.ends[B].conn.set_receive_limit(start, 8);
+    assert_eq!(pair.ends[B].conn.deadline(), Some(start + 500 * US));
+    pair.settle();
+    assert_eq!(advertised(&mut pair, B), [8]);
+    // Once is enough.
+    let now = pair.now;
+    pair.ends[B].conn.set_receive_limit(now, 8);
+    pair.settle();
+    assert_eq!(advertised(&mut pair, B), []);
+}
