@@ -28,7 +28,7 @@ use crate::{
     },
     netlink::{self, Event},
     node::{Node, Refusal},
-    proto::{self, Code, Config, Connection, NewError, Stats},
+    proto::{self, Activity, Code, Config, Connection, NewError, Stats},
     work::Work,
 };
 
@@ -128,6 +128,8 @@ pub(crate) struct ConnStats {
     pub(crate) tx_no_buffer: u64,
     pub(crate) tx_path_errors: u64,
     pub(crate) tx_no_memory: u64,
+    /// Receive window advertised last, packets.
+    pub(crate) rx_window: u64,
 }
 
 /// What the lock protects.
@@ -146,6 +148,10 @@ struct Inner {
     armed: u64,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
+    /// When this connection was last active, for the node's receive budget, and when to ask for its
+    /// part again, ns.
+    activity: Activity,
+    budget_due: u64,
     /// The life before ended in a soft shutdown: requests wait for the start of this one.
     restarting: bool,
 }
@@ -198,6 +204,8 @@ impl Conn {
                     stats: ConnStats::default(),
                     armed: u64::MAX,
                     resume: u64::MAX,
+                    activity: Activity::default(),
+                    budget_due: 0,
                     restarting: false,
                 }, "superp_conn"),
                 timer <- Timer::new(),
@@ -378,12 +386,18 @@ impl Conn {
         );
         inner.state = ConnState::Created;
         inner.restarting = keep;
+        inner.budget_due = 0;
         inner.armed = u64::MAX;
         inner.resume = u64::MAX;
         drop(inner);
         drop(old);
         self.tell_state(ConnState::Created, "");
         Ok(())
+    }
+
+    /// What the node's receive budget knows of it. Any context.
+    pub(crate) fn activity(&self) -> Activity {
+        self.inner.lock().activity
     }
 
     /// Gives up the path, and with it the device; nothing is sent any more. Process context.
@@ -570,6 +584,7 @@ impl Conn {
         let inner = self.inner.lock();
         ConnStats {
             proto: *inner.proto.stats(),
+            rx_window: inner.proto.advertised_window().into(),
             ..inner.stats
         }
     }

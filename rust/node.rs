@@ -18,6 +18,7 @@ use kernel::{
 use crate::{
     conn::Conn,
     kapi::{
+        lock::{new_spinlock_bh, SpinLockBh},
         map::RcuMap,
         net::{DeviceEvent, Net},
         rx::UdpPort,
@@ -25,7 +26,7 @@ use crate::{
     },
     netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{Config, DropReason},
+    proto::{Activity, Config, DropReason, Partition, ReceiveBudget},
     qp::Qp,
     region::Region,
 };
@@ -51,6 +52,9 @@ impl From<Refusal> for Error {
         refusal.errno
     }
 }
+
+/// What counts as recent activity of a connection, ns.
+pub(crate) const BUDGET_PERIOD: u64 = 1_000_000;
 
 const DROPS: usize = DropReason::ALL.len();
 
@@ -92,6 +96,9 @@ pub(crate) struct Node {
     routes: RcuMap<Route>,
     forwarding: Atomic<bool>,
     forwarded: Atomic<u64>,
+    /// Under the lock of at most one connection.
+    #[pin]
+    budget: SpinLockBh<ReceiveBudget>,
     params: params::Values,
     drops: [Atomic<u64>; DROPS],
     #[pin]
@@ -116,6 +123,10 @@ impl Node {
                 routes <- RcuMap::new(),
                 forwarding: Atomic::new(false),
                 forwarded: Atomic::new(0),
+                budget <- new_spinlock_bh!(
+                    ReceiveBudget::new(0, Partition::Dynamic, BUDGET_PERIOD),
+                    "superp_budget"
+                ),
                 params: params::Values::new(),
                 drops: core::array::from_fn(|_| Atomic::new(0)),
                 report_limit <- ReportLimit::new(),
@@ -207,7 +218,27 @@ impl Node {
             ));
         }
         self.params.set(id, value);
+        if id == params::RECEIVE_BUDGET || id == params::BUDGET_STATIC {
+            let partition = match self.params.get(params::BUDGET_STATIC) {
+                0 => Partition::Dynamic,
+                _ => Partition::Static,
+            };
+            // CAST: the parameter's range.
+            let packets = self.params.get(params::RECEIVE_BUDGET) as u32;
+            self.budget.lock().configure(packets, partition);
+        }
         Ok(())
+    }
+
+    /// What a connection, which has just received something, may be sent, in packets; `None`
+    /// without limit. Any context up to softirq.
+    pub(crate) fn receive_share(&self, now: u64, activity: &mut Activity) -> Option<u32> {
+        if self.params.get(params::RECEIVE_BUDGET) == 0 {
+            return None;
+        }
+        let mut budget = self.budget.lock();
+        budget.received(now, activity);
+        Some(budget.share(now, *activity))
     }
 
     /// Configuration that a new connection starts from.

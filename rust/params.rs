@@ -44,11 +44,14 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 pub(crate) const CONNS_PER_XPU: ParamId = place("pdl_conns_per_xpu");
+pub(crate) const RECEIVE_BUDGET: ParamId = place("pdl_receive_budget");
+pub(crate) const BUDGET_STATIC: ParamId = place("pdl_budget_static");
 pub(crate) const UDP_PORT: ParamId = place("nh_udp_port");
 pub(crate) const NUM_CADDR_BITS: ParamId = place("nh_num_caddr_bits");
 pub(crate) const HOP_LIMIT: ParamId = place("nh_hop_limit");
 
 static_assert!(CONNS_PER_XPU.0 < COUNT && UDP_PORT.0 < COUNT);
+static_assert!(RECEIVE_BUDGET.0 < COUNT && BUDGET_STATIC.0 < COUNT);
 static_assert!(NUM_CADDR_BITS.0 < COUNT && HOP_LIMIT.0 < COUNT);
 
 /// The `i`th parameter.

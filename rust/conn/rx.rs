@@ -11,6 +11,7 @@ use crate::{
         timer,
     },
     netlink::{self, Event},
+    node::{Node, BUDGET_PERIOD},
     proto::{Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
     qp::Qp,
     region,
@@ -387,6 +388,19 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Takes this connection's part of what the node can take in; twice in a period at most, so that
+    /// the connections do not meet at its lock.
+    fn follow_budget(&mut self, node: &Node, now: u64) {
+        if now < self.budget_due {
+            return;
+        }
+        self.budget_due = now.saturating_add(BUDGET_PERIOD / 2);
+        let share = node.receive_share(now, &mut self.activity);
+        self.proto.set_receive_limit(now, share.unwrap_or(u32::MAX));
+    }
+}
+
 impl Conn {
     /// Takes one packet, whose data begins at the PDL header and whose source address was checked.
     /// Its first 24 bytes are linear. Softirq.
@@ -411,6 +425,9 @@ impl Conn {
             .filter(|_| inner.proto.unacked_psn() != unacked)
         {
             path.confirm();
+        }
+        if matches!(received, Received::Held { .. } | Received::Delivered) {
+            inner.follow_budget(&self.node, now);
         }
         match received {
             Received::Held { slot } => {

@@ -135,6 +135,7 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
         (SUPERP_A_CONN_STATS_TX_PATH_ERRORS, stats.tx_path_errors),
         (SUPERP_A_CONN_STATS_TX_NO_MEMORY, stats.tx_no_memory),
         (SUPERP_A_CONN_STATS_TX_NACKS, proto.tx_nacks),
+        (SUPERP_A_CONN_STATS_RX_WINDOW, stats.rx_window),
     ];
     for (attr, value) in counters {
         msg.put_uint(attr, value)?;

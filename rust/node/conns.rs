@@ -118,6 +118,7 @@ impl Node {
                 Refusal::new(e, c"no memory for the connection")
             }
         })?;
+        self.budget.lock().join();
         drop(config);
         conn.tell_created();
         Ok(conn)
@@ -265,6 +266,7 @@ impl Node {
         drop(config);
         conn.stop();
         conn.close_path();
+        self.budget.lock().leave(conn.activity());
         netlink::notify(
             self,
             Event::ConnDeleted {

@@ -47,6 +47,12 @@ impl ReceiveBudget {
         }
     }
 
+    /// Changes what there is to share, and how.
+    pub fn configure(&mut self, packets: u32, partition: Partition) {
+        self.packets = packets;
+        self.partition = partition;
+    }
+
     /// A connection is created.
     pub fn join(&mut self) -> Activity {
         self.connections = self.connections.saturating_add(1);

@@ -110,6 +110,10 @@ params! {
         "Packets received without sending that cause an acknowledgement; at most a quarter of the window is used";
     PDL_DEAD_TIME, "pdl_dead_time", 1_000_000, u64::MAX, 5_000_000_000, "ns",
         "Time without progress after which a packet retransmitted more than pdl_max_rtx times breaks the connection";
+    PDL_RECEIVE_BUDGET, "pdl_receive_budget", 0, 1_048_576, 0, "packets",
+        "Packets that all peers together may send to the node at a time, which the advertised windows share; 0 for no limit";
+    PDL_BUDGET_STATIC, "pdl_budget_static", 0, 1, 0, "",
+        "1: every connection has an equal part of pdl_receive_budget; 0: the active ones share it";
     NH_UDP_PORT, "nh_udp_port", 0, 65_535, 7777, "",
         "UDP destination port";
     NH_NUM_CADDR_BITS, "nh_num_caddr_bits", 8, 16, 12, "bits",

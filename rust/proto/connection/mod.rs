@@ -140,6 +140,11 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// The receive window that was advertised last, in packets.
+    pub fn advertised_window(&self) -> u32 {
+        self.advertised
+    }
+
     /// Turns the answer to read `xid` of the peer into a Transaction Error: the data of a reply that
     /// [`Self::poll_transmit`] gave cannot be fetched any more. The owner sends that one packet
     /// [`super::Transmit::without_payload`].

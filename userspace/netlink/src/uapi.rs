@@ -665,6 +665,9 @@ pub mod conn_stats {
     pub const TX_NO_MEMORY: u16 = 38;
     /// Negative acknowledgements sent. (uint)
     pub const TX_NACKS: u16 = 39;
+    /// Receive window advertised last, packets: what pdl_receive_budget leaves of
+    /// pdl_receive_win. (uint)
+    pub const RX_WINDOW: u16 = 40;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -860,6 +863,11 @@ pub mod conn_stats {
         super::Attr {
             number: TX_NACKS,
             name: "tx-nacks",
+            nested: None,
+        },
+        super::Attr {
+            number: RX_WINDOW,
+            name: "rx-window",
             nested: None,
         },
     ];
