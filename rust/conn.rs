@@ -62,6 +62,8 @@ pub(crate) struct ConnParams {
     pub(crate) hop_limit: Option<u8>,
     /// `None`: chosen from the connection's ids.
     pub(crate) flow_label: Option<u32>,
+    /// Every packet is another flow to the network; only without order.
+    pub(crate) spray: bool,
     /// Bytes from the PDL header to the end of a packet; `None`: what the path carries.
     pub(crate) mtu: Option<u32>,
     pub(crate) config: Config,
@@ -82,6 +84,7 @@ pub(crate) struct Identity {
     pub(crate) tclass: u8,
     pub(crate) hop_limit: u8,
     pub(crate) flow_label: u32,
+    pub(crate) spray: bool,
     pub(crate) config: Config,
 }
 
@@ -119,6 +122,8 @@ pub(crate) struct ConnStats {
     pub(crate) rx_messages: u64,
     pub(crate) tx_writes: u64,
     pub(crate) tx_reads: u64,
+    pub(crate) tx_atomics: u64,
+    pub(crate) rx_atomics: u64,
     pub(crate) rx_write_bytes: u64,
     pub(crate) rx_read_bytes: u64,
     pub(crate) access_violations: u64,
@@ -148,6 +153,8 @@ struct Inner {
     armed: u64,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
+    /// Entropy of the packet sent last.
+    sprayed: u16,
     /// When this connection was last active, for the node's receive budget, and when to ask for its
     /// part again, ns.
     activity: Activity,
@@ -204,6 +211,7 @@ impl Conn {
                     stats: ConnStats::default(),
                     armed: u64::MAX,
                     resume: u64::MAX,
+                    sprayed: 0,
                     activity: Activity::default(),
                     budget_due: 0,
                     restarting: false,
@@ -471,8 +479,13 @@ impl Conn {
 
     fn event(&self, inner: &mut Inner, event: proto::Event, now: u64) {
         match event {
-            proto::Event::Completed { token, result, .. } => {
-                inner.transaction_ended(token, result, now);
+            proto::Event::Completed {
+                token,
+                result,
+                original,
+                ..
+            } => {
+                inner.transaction_ended(token, result, original, now);
             }
             proto::Event::Writable => {}
             proto::Event::Drained => {

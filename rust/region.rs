@@ -13,7 +13,7 @@ use kernel::{
 use crate::{
     kapi::pages::Pages,
     node::{Node, Refusal},
-    proto::Code,
+    proto::{Atomic as AtomicOp, Code},
 };
 
 /// The peer may read.
@@ -22,8 +22,10 @@ pub(crate) const REMOTE_READ: u32 = 1 << 0;
 pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
 /// Replies to own reads may be placed here.
 pub(crate) const LOCAL_WRITE: u32 = 1 << 2;
+/// The peer may use atomic operations.
+pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
 /// All access bits.
-pub(crate) const ACCESS_MASK: u32 = REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE;
+pub(crate) const ACCESS_MASK: u32 = REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC;
 
 /// Bits of an RMA address below the key.
 const OFFSET_BITS: u32 = 40;
@@ -101,7 +103,7 @@ impl Region {
                 c"a region must not cross a multiple of 2^40",
             ));
         }
-        let writable = access & (REMOTE_WRITE | LOCAL_WRITE) != 0;
+        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC) != 0;
         let pages = Pages::pin(addr, len, writable)
             .map_err(|e| Refusal::new(e, c"memory of the region cannot be pinned"))?;
 
@@ -199,6 +201,20 @@ impl Region {
     /// Counts bytes that a peer has read.
     pub(crate) fn count_read(&self, bytes: u64) {
         self.remote_reads.fetch_add(bytes, Relaxed);
+    }
+
+    /// Carries out an atomic operation at `offset`; gives what was there before.
+    pub(crate) fn atomic(&self, offset: u64, op: &AtomicOp) -> Result<u64, Code> {
+        let AtomicOp {
+            kind,
+            operand,
+            compare,
+            ..
+        } = *op;
+        // The core has checked the alignment; the range has been checked for this offset.
+        self.pages
+            .atomic(offset, kind as u8, operand, compare)
+            .map_err(|_| Code::MALFORMED)
     }
 
     /// Counts bytes that a peer has written.

@@ -8,6 +8,8 @@
 //! packets or works know that; it finds `struct sock` under RCU and, after release, finds none. So
 //! nothing that is under way holds the socket, its namespace or the module.
 
+mod ticket;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -39,18 +41,24 @@ use crate::{
         uapi,
     },
     node::Node,
-    proto::Code,
+    proto::{wire::AtomicKind, Code},
     qp::Qp,
     region::{self, Region},
     work::{Local, Work, WorkOp},
     MAX_MESSAGE,
 };
 
+pub(crate) use ticket::Ticket;
+use ticket::Done;
+
 /// The address that stands for none.
 const UNSPECIFIED: [u8; 16] = [0; 16];
 
 /// Memory charged to SO_SNDBUF for a message beside its pages, bytes.
 const MESSAGE_OVERHEAD: usize = 512;
+
+/// Bytes that an atomic operation changes.
+const ATOMIC_LEN: u32 = 8;
 
 /// What a socket is called.
 #[derive(Copy, Clone)]
@@ -266,131 +274,6 @@ fn error_of(code: Code) -> Error {
         uapi::SUPERP_ERR_RESOURCES => ENOMEM,
         uapi::SUPERP_ERR_ABORTED => econnreset(),
         _ => EIO,
-    }
-}
-
-/// What completes, in the words of `struct superp_completion`.
-#[derive(Copy, Clone)]
-struct Done {
-    token: u64,
-    len: u32,
-    op: u16,
-}
-
-enum Kind {
-    /// A message, and its charge to SO_SNDBUF.
-    Message(isize),
-    /// A remote memory request, and the buffer that its completion will need.
-    Request(Reserve),
-}
-
-const UNARMED: u32 = 0;
-const ARMED: u32 = 1;
-const DONE: u32 = 2;
-
-/// The obligation to complete a work exactly once. Dropped while it is armed, it completes as
-/// aborted; dropped unarmed, it leaves no trace, for the poster has been given an error.
-pub(crate) struct Ticket {
-    qp: Arc<Qp>,
-    state: Atomic<u32>,
-    what: Done,
-    kind: Kind,
-}
-
-impl Ticket {
-    /// Takes over a charge of `bytes`.
-    fn message(qp: Arc<Qp>, len: u32, bytes: isize) -> Ticket {
-        qp.endpoint.messages.add(1, Relaxed);
-        Ticket {
-            qp,
-            state: Atomic::new(UNARMED),
-            what: Done {
-                token: 0,
-                len,
-                op: 0,
-            },
-            kind: Kind::Message(bytes),
-        }
-    }
-
-    fn request(qp: Arc<Qp>, sk: &Sock, what: Done) -> Result<Ticket> {
-        let reserve = Reserve::new()?;
-        if !qp.endpoint.may_report(sk) {
-            return Err(enobufs());
-        }
-        qp.endpoint.requests.add(1, Relaxed);
-        Ok(Ticket {
-            qp,
-            state: Atomic::new(UNARMED),
-            what,
-            kind: Kind::Request(reserve),
-        })
-    }
-
-    /// The work is accepted: from now on it completes. Any context.
-    pub(crate) fn arm(&self) {
-        self.state.store(ARMED, Relaxed);
-    }
-
-    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
-    /// lock may be held.
-    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        if self.state.xchg(DONE, Full) == ARMED {
-            self.finish(Some(outcome));
-        }
-    }
-
-    /// Whether the socket is still open. Any context.
-    pub(crate) fn alive(&self) -> bool {
-        self.qp.endpoint.sock.alive()
-    }
-
-    /// Gives back what the work took; with an outcome, tells the program.
-    fn finish(&self, outcome: Option<Result<(), Code>>) {
-        let endpoint = &self.qp.endpoint;
-        match &self.kind {
-            Kind::Message(bytes) => {
-                match outcome {
-                    Some(Ok(())) => endpoint.tx_messages.add(1, Relaxed),
-                    Some(Err(code)) => self.message_failed(code),
-                    None => {}
-                }
-                endpoint.messages.fetch_sub(1, Relaxed);
-                endpoint.uncharge(*bytes);
-            }
-            Kind::Request(reserve) => {
-                if let (Some(outcome), Some(buffer)) = (outcome, reserve.take()) {
-                    endpoint.sock.with(|sk, rcu| {
-                        endpoint.report(sk, rcu, buffer, self.what, outcome.err());
-                    });
-                }
-                endpoint.requests.fetch_sub(1, Relaxed);
-            }
-        }
-    }
-
-    /// The program was told that the message is sent, and now it is not: the pending error says
-    /// so, and while there is room, a completion says which.
-    fn message_failed(&self, code: Code) {
-        let endpoint = &self.qp.endpoint;
-        endpoint.sock.with(|sk, rcu| {
-            if endpoint.may_report(sk) {
-                if let Some(buffer) = SkBuff::alloc(0, 0) {
-                    endpoint.report(sk, rcu, buffer, self.what, Some(code));
-                }
-            }
-            sk.set_error(error_of(code));
-        });
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        match self.state.xchg(DONE, Full) {
-            ARMED => self.finish(Some(Err(Code::ABORTED))),
-            UNARMED => self.finish(None),
-            _ => {}
-        }
     }
 }
 
@@ -610,9 +493,9 @@ impl Socket {
         }
         let remote = rma.remote_addr;
         let op = match u32::from(rma.op) {
-            uapi::SUPERP_RMA_WRITE => WorkOp::Write { remote },
-            uapi::SUPERP_RMA_READ => WorkOp::Read { remote },
-            _ => return Err(eopnotsupp()),
+            uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote },
+            uapi::SUPERP_RMA_READ if request.atomic().is_none() => WorkOp::Read { remote },
+            _ => atomic(request, rma)?,
         };
         if rma.length > uapi::SUPERP_MAX_RMA {
             return Err(EMSGSIZE);
@@ -622,6 +505,9 @@ impl Socket {
             _ => self.local(rma, op)?,
         };
         let (conn, qpn) = self.destination(request)?;
+        if matches!(op, WorkOp::Atomic { .. }) && !conn.ext() {
+            return Err(eopnotsupp());
+        }
         let write = matches!(op, WorkOp::Write { .. });
         if write && rma.length != 0 && rma.length < conn.min_message() {
             return Err(EMSGSIZE);
@@ -641,7 +527,7 @@ impl Socket {
         let offset = region
             .local_offset(rma.local_addr, rma.length.into())
             .ok_or(ERANGE)?;
-        if matches!(op, WorkOp::Read { .. }) && !region.grants(region::LOCAL_WRITE) {
+        if !matches!(op, WorkOp::Write { .. }) && !region.grants(region::LOCAL_WRITE) {
             return Err(EACCES);
         }
         Ok(Local::Region(region, offset))
@@ -776,6 +662,27 @@ impl PinnedDrop for Socket {
             region.release(&self.node);
         }
     }
+}
+
+/// The work of an atomic operation.
+fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
+    let (operand, compare) = request.atomic().ok_or(eopnotsupp())?;
+    let kind = match u32::from(rma.op) {
+        uapi::SUPERP_RMA_FETCH_ADD => AtomicKind::FetchAdd,
+        uapi::SUPERP_RMA_COMPARE_SWAP => AtomicKind::CompareSwap,
+        uapi::SUPERP_RMA_SWAP => AtomicKind::Swap,
+        _ => return Err(eopnotsupp()),
+    };
+    let compares = kind == AtomicKind::CompareSwap;
+    if rma.length != ATOMIC_LEN || rma.remote_addr & 7 != 0 || (compare != 0 && !compares) {
+        return Err(EINVAL);
+    }
+    Ok(WorkOp::Atomic {
+        remote: rma.remote_addr,
+        kind,
+        operand,
+        compare,
+    })
 }
 
 fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {

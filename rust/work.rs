@@ -13,7 +13,7 @@ use kernel::{
 
 use crate::{
     kapi::{pages::Pages, skb::SkBuff},
-    proto::Code,
+    proto::{wire::AtomicKind, Code},
     region::Region,
     socket::Ticket,
 };
@@ -27,6 +27,14 @@ pub(crate) enum WorkOp {
     Write { remote: u64 },
     /// The peer's memory, at this RMA address, to local memory.
     Read { remote: u64 },
+    /// A change of 64 bits of the peer's memory, at this RMA address; what they were goes to local
+    /// memory.
+    Atomic {
+        remote: u64,
+        kind: AtomicKind,
+        operand: u64,
+        compare: u64,
+    },
 }
 
 /// Where the local bytes are.
@@ -134,6 +142,14 @@ impl Work {
         let offset = base.checked_add(offset).ok_or(Code::ABORTED)?;
         pages
             .copy_from_skb(offset, skb, skb_offset, len)
+            .map_err(|_| Code::ABORTED)
+    }
+
+    /// Places what an atomic operation has replaced.
+    pub(crate) fn place_original(&self, value: u64) -> Result<(), Code> {
+        let (pages, offset) = self.pages().ok_or(Code::ABORTED)?;
+        pages
+            .copy_in(offset, &value.to_ne_bytes())
             .map_err(|_| Code::ABORTED)
     }
 }

@@ -8,6 +8,11 @@ struct iov_iter;
 struct sk_buff;
 struct superp_pages;
 
+/* What superp_pages_atomic() does; numbers of the wire [proto 7]. */
+#define SUPERP_PAGES_FETCH_ADD		1
+#define SUPERP_PAGES_COMPARE_SWAP	2
+#define SUPERP_PAGES_SWAP		3
+
 struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err);
 struct superp_pages *superp_pages_alloc(u64 len, int *err);
 void superp_pages_get(struct superp_pages *pages);
@@ -19,5 +24,8 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
 			       u32 skb_offset, u32 len);
 int superp_pages_copy_out(struct superp_pages *pages, u64 offset, u8 *to, u32 len);
+int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len);
+int superp_pages_atomic(struct superp_pages *pages, u64 offset, u32 op, u64 operand,
+			u64 compare, u64 *old);
 
 #endif /* _SUPERP_KAPI_PAGES_H */

@@ -55,6 +55,6 @@ u32 superp_path_mtu(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 bool superp_path_up(const struct superp_path *path);
 int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 *sunh);
-int superp_path_xmit(struct superp_path *path, struct sk_buff *skb);
+int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy);
 
 #endif /* _SUPERP_KAPI_PATH_H */

@@ -33,7 +33,10 @@ struct superp_sock_from {
  * @has_name: @name was given
  * @has_rma: @rma was given
  * @name: destination; family, flags and range of the number are checked
+ * @atomic: @rma is an atomic operation
  * @rma: remote memory request
+ * @operand: of an atomic operation
+ * @compare: of an atomic operation
  */
 struct superp_sock_send {
 	struct iov_iter		*data;
@@ -42,8 +45,11 @@ struct superp_sock_send {
 	bool			nonblock;
 	bool			has_name;
 	bool			has_rma;
+	bool			atomic;
 	struct sockaddr_superp	name;
 	struct superp_rma	rma;
+	u64			operand;
+	u64			compare;
 };
 
 /* Macros with casts are numbers to Rust only as enumerators. */

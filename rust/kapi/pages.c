@@ -409,3 +409,79 @@ int superp_pages_copy_out(struct superp_pages *pages, u64 offset, u8 *to, u32 le
 	}
 	return 0;
 }
+
+/**
+ * superp_pages_copy_in - fill in bytes
+ * @pages: the range
+ * @offset: of the first byte
+ * @from: where they come from
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: 0, or -ERANGE outside of the range.
+ */
+int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len)
+{
+	struct page *page;
+	u32 in_page, n;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	while (len) {
+		page = superp_pages_at(pages, offset, &in_page);
+		n = min(len, PAGE_SIZE - in_page);
+		memcpy_to_page(page, in_page, from, n);
+		offset += n;
+		from += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * superp_pages_atomic - change 64 bits atomically
+ * @pages: the range
+ * @offset: of the first byte; its address is a multiple of 8
+ * @op: what to do
+ * @operand: added or put in
+ * @compare: the value that SUPERP_PAGES_COMPARE_SWAP replaces
+ * @old: where the value from before goes
+ *
+ * Fully ordered, also with respect to the program that the memory belongs to.
+ *
+ * Context: any.
+ * Return: 0, -ERANGE outside of the range, -EINVAL at an odd address or for an unknown @op.
+ */
+int superp_pages_atomic(struct superp_pages *pages, u64 offset, u32 op, u64 operand,
+			u64 compare, u64 *old)
+{
+	atomic64_t *value;
+	struct page *page;
+	u32 in_page;
+	int err = 0;
+	void *base;
+
+	if (!superp_pages_has(pages, offset, sizeof(*value)))
+		return -ERANGE;
+	page = superp_pages_at(pages, offset, &in_page);
+	if (!IS_ALIGNED(in_page, sizeof(*value)))
+		return -EINVAL;
+	base = kmap_local_page(page);
+	value = base + in_page;
+	switch (op) {
+	case SUPERP_PAGES_FETCH_ADD:
+		*old = atomic64_fetch_add(operand, value);
+		break;
+	case SUPERP_PAGES_COMPARE_SWAP:
+		*old = atomic64_cmpxchg(value, compare, operand);
+		break;
+	case SUPERP_PAGES_SWAP:
+		*old = atomic64_xchg(value, operand);
+		break;
+	default:
+		err = -EINVAL;
+	}
+	flush_dcache_page(page);
+	kunmap_local(base);
+	return err;
+}

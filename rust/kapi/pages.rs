@@ -121,6 +121,34 @@ impl Pages {
         })
     }
 
+    /// Copies `from` to `offset`. Any context. Errors: `ERANGE`.
+    pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) -> Result {
+        let len = self.check(offset, from.len())?;
+        // SAFETY: By the type invariant; `from` is valid for `len` bytes.
+        to_result(unsafe { c::superp_pages_copy_in(self.0.as_ptr(), offset, from.as_ptr(), len) })
+    }
+
+    /// Changes the 64 bits at `offset` atomically, also with respect to the program whose memory it
+    /// is; returns what they were. `kind` is a number of the wire [proto 7]. Any context.
+    ///
+    /// Errors: `ERANGE` outside of the range, `EINVAL` if their address is no multiple of 8, or for
+    /// another kind.
+    pub(crate) fn atomic(&self, offset: u64, kind: u8, operand: u64, compare: u64) -> Result<u64> {
+        let mut old = 0;
+        // SAFETY: By the type invariant; `old` is valid for the call.
+        to_result(unsafe {
+            c::superp_pages_atomic(
+                self.0.as_ptr(),
+                offset,
+                kind.into(),
+                operand,
+                compare,
+                &mut old,
+            )
+        })?;
+        Ok(old)
+    }
+
     /// Whether `len` bytes at `offset` are inside; if so, the length in 32 bits.
     fn check(&self, offset: u64, len: usize) -> Result<u32> {
         let n = u32::try_from(len).map_err(|_| ERANGE)?;

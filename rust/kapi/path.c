@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/etherdevice.h>
+#include <linux/hash.h>
 #include <linux/if_arp.h>
 #include <linux/jhash.h>
 #include <linux/netdevice.h>
@@ -382,9 +383,10 @@ drop:
 	return err;
 }
 
-static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
+static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	struct net_device *dev = path->dev;
+	u8 *sunh;
 	int err;
 
 	err = -ENETDOWN;
@@ -398,7 +400,11 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb)
 	if (err)
 		goto drop;
 
-	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), path->config.sunh, SUPERP_PATH_SUNH_SIZE);
+	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
+	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
+	/* Hop Limit and Flow Label share two bytes. */
+	sunh[2] ^= (entropy >> 8) & 0xf;
+	sunh[3] ^= entropy & 0xff;
 	return superp_path_output_sunh(path, skb);
 
 drop:
@@ -455,7 +461,13 @@ drop:
 	return err;
 }
 
-static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb)
+/* Our source ports are dynamic ones [RFC 6335], all with the two upper bits set. */
+static __be16 superp_path_sport(const struct superp_path *path, u16 entropy)
+{
+	return htons(path->config.sport ^ (entropy & 0x3fff));
+}
+
+static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	const struct superp_path_config *config = &path->config;
 	struct rtable *rt;
@@ -477,7 +489,8 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb)
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
 	udp_tunnel_xmit_skb(rt, NULL, skb, saddr, path->remote.s6_addr32[3], config->tclass,
 			    config->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
-			    htons(config->sport), htons(config->dport), false, false, 0);
+			    superp_path_sport(path, entropy), htons(config->dport), false, false,
+			    0);
 	return 0;
 
 drop_route:
@@ -487,7 +500,7 @@ drop:
 	return err;
 }
 
-static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb)
+static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	const struct superp_path_config *config = &path->config;
 	struct dst_entry *dst;
@@ -509,7 +522,7 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb)
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
 	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, &saddr, &path->remote, config->tclass,
 			     config->hop_limit ? : ip6_dst_hoplimit(dst),
-			     htonl(config->flow_label), htons(config->sport),
+			     htonl(config->flow_label ^ entropy), superp_path_sport(path, entropy),
 			     htons(config->dport), false, 0);
 	return 0;
 
@@ -524,6 +537,7 @@ drop:
  * superp_path_xmit - send a packet
  * @path: the path
  * @skb: the packet, given up; it begins with the PDL header
+ * @entropy: changes the flow that the network sees: label or source port; 0 for the path's own
  *
  * What the packet meets on its way out may queue it to be received in this namespace, but nothing
  * receives it before this returns.
@@ -532,16 +546,16 @@ drop:
  * Return: 0 or a negative errno: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM, -ENOBUFS if
  * it was dropped at once, and those of route lookups.
  */
-int superp_path_xmit(struct superp_path *path, struct sk_buff *skb)
+int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	skb->priority = path->priority;
-	__skb_set_sw_hash(skb, path->hash, true);
+	__skb_set_sw_hash(skb, path->hash ^ hash_32(entropy, 32), true);
 	switch (path->config.encap) {
 	case SUPERP_PATH_UDP4:
-		return superp_path_xmit_udp4(path, skb);
+		return superp_path_xmit_udp4(path, skb, entropy);
 	case SUPERP_PATH_UDP6:
-		return superp_path_xmit_udp6(path, skb);
+		return superp_path_xmit_udp6(path, skb, entropy);
 	default:
-		return superp_path_xmit_sunh(path, skb);
+		return superp_path_xmit_sunh(path, skb, entropy);
 	}
 }

@@ -99,12 +99,14 @@ impl Path {
     /// Sends a packet that begins with its PDL header. Process or softirq context, bottom halves
     /// off; locks may be held: the packet is never received inside of this call.
     ///
+    /// `entropy` changes the flow that the network sees, its label or source port; 0 is the path's own.
+    ///
     /// `Ok` is as much as is known: a device or queue may still drop it. The packet is gone in
     /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route lookup (UDP),
     /// `ENOMEM`, `ENOBUFS` if the device's queue dropped it at once.
-    pub(crate) fn transmit(&self, skb: SkBuff) -> Result {
+    pub(crate) fn transmit(&self, skb: SkBuff, entropy: u16) -> Result {
         // SAFETY: By the type invariants; the packet is given up.
-        to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw()) })
+        to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw(), entropy) })
     }
 
     /// Sends a received frame, which begins with its SUNH header, to the next hop with the header

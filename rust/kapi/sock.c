@@ -205,16 +205,25 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 static int superp_send_control(struct msghdr *msg,
 			       struct superp_sock_send *send)
 {
+	struct superp_atomic atomic;
 	struct cmsghdr *cmsg;
 
 	for_each_cmsghdr(cmsg, msg) {
-		if (!CMSG_OK(msg, cmsg) ||
-		    cmsg->cmsg_level != SOL_SUPERP ||
-		    cmsg->cmsg_type != SUPERP_CMSG_RMA ||
-		    cmsg->cmsg_len != CMSG_LEN(sizeof(send->rma)) ||
-		    send->has_rma)
+		if (!CMSG_OK(msg, cmsg) || cmsg->cmsg_level != SOL_SUPERP || send->has_rma)
 			return -EINVAL;
-		memcpy(&send->rma, CMSG_DATA(cmsg), sizeof(send->rma));
+		if (cmsg->cmsg_type == SUPERP_CMSG_RMA &&
+		    cmsg->cmsg_len == CMSG_LEN(sizeof(send->rma))) {
+			memcpy(&send->rma, CMSG_DATA(cmsg), sizeof(send->rma));
+		} else if (cmsg->cmsg_type == SUPERP_CMSG_ATOMIC &&
+			   cmsg->cmsg_len == CMSG_LEN(sizeof(atomic))) {
+			memcpy(&atomic, CMSG_DATA(cmsg), sizeof(atomic));
+			send->rma = atomic.rma;
+			send->operand = atomic.operand;
+			send->compare = atomic.compare;
+			send->atomic = true;
+		} else {
+			return -EINVAL;
+		}
 		send->has_rma = true;
 	}
 	return 0;

@@ -296,6 +296,11 @@ impl<'a> SendRequest<'a> {
         self.0.has_rma.then_some(&self.0.rma)
     }
 
+    /// Operand and compare of the request, if it is an atomic operation.
+    pub(crate) fn atomic(&self) -> Option<(u64, u64)> {
+        self.0.atomic.then_some((self.0.operand, self.0.compare))
+    }
+
     /// The data.
     pub(crate) fn data(&mut self) -> &mut IovIterSource<'a> {
         // SAFETY: The iterator of a `struct msghdr` in sendmsg() is a source, and the call

@@ -56,6 +56,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     if let Some(mac) = &id.mac {
         msg.put(SUPERP_A_CONN_LLADDR, mac)?;
     }
+    msg.put_u8(SUPERP_A_CONN_SPRAY, id.spray.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_TX, id.config.ordered_tx.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_RX, id.config.ordered_rx.into())?;
     msg.put_u8(SUPERP_A_CONN_EXT, id.config.ext.into())?;
@@ -136,6 +137,8 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
         (SUPERP_A_CONN_STATS_TX_NO_MEMORY, stats.tx_no_memory),
         (SUPERP_A_CONN_STATS_TX_NACKS, proto.tx_nacks),
         (SUPERP_A_CONN_STATS_RX_WINDOW, stats.rx_window),
+        (SUPERP_A_CONN_STATS_TX_ATOMICS, stats.tx_atomics),
+        (SUPERP_A_CONN_STATS_RX_ATOMICS, stats.rx_atomics),
     ];
     for (attr, value) in counters {
         msg.put_uint(attr, value)?;
@@ -256,6 +259,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         tclass: byte(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
         hop_limit: hop_limit(request, encap)?,
         flow_label: flow_label(request, encap)?,
+        spray: spray(request, &config)?,
         mtu: word(SUPERP_A_CONN_MTU)?,
         config,
     })
@@ -305,6 +309,19 @@ pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
         ));
     }
     Ok(Some(mac))
+}
+
+fn spray(request: Request<'_>, config: &Config) -> Result<bool> {
+    let attr = request.attr(SUPERP_A_CONN_SPRAY);
+    let spray = attr.map(|attr| attr.array()).transpose()? == Some([1]);
+    if spray && config.ordered_tx {
+        return Err(request.refuse(
+            attr,
+            EINVAL,
+            c"packets of an ordered connection keep one path: spray needs ordered-tx off",
+        ));
+    }
+    Ok(spray)
 }
 
 fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {

@@ -181,6 +181,7 @@ impl Node {
                 .hop_limit
                 .unwrap_or(self.params.get(params::HOP_LIMIT) as u8),
             flow_label: flow_label & 0xf_ffff,
+            spray: params.spray,
             config: params.config.clone(),
         })
     }

@@ -577,6 +577,12 @@ static inline int rma_post(int fd, const struct superp_rma *rma)
 			    NULL, 0);
 }
 
+static inline int atomic_post(int fd, const struct superp_atomic *atomic)
+{
+	return send_control(fd, SOL_SUPERP, SUPERP_CMSG_ATOMIC, atomic,
+			    sizeof(*atomic), NULL, 0);
+}
+
 /* One completion, without waiting. */
 static inline int completion_take(int fd, struct superp_completion *completion)
 {

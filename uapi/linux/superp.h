@@ -80,7 +80,9 @@ struct sockaddr_superp {
 #define SUPERP_ACCESS_REMOTE_WRITE	(1u << 1)
 /* The region may be the local buffer of a remote read (pinned writable). */
 #define SUPERP_ACCESS_LOCAL_WRITE	(1u << 2)
-#define SUPERP_ACCESS_MASK		0x7u
+/* Atomic operations of peers. */
+#define SUPERP_ACCESS_REMOTE_ATOMIC	(1u << 3)
+#define SUPERP_ACCESS_MASK		0xfu
 
 /**
  * struct superp_mr_reg - register memory: SUPERP_IOC_MR_REG
@@ -188,10 +190,15 @@ struct superp_qp_info {
  */
 #define SUPERP_CMSG_RMA		1	/* sendmsg: struct superp_rma */
 #define SUPERP_CMSG_COMPLETION	2	/* recvmsg(MSG_ERRQUEUE): struct superp_completion */
+#define SUPERP_CMSG_ATOMIC	3	/* sendmsg: struct superp_atomic */
 
 enum superp_rma_op {
 	SUPERP_RMA_WRITE = 1,	/* local memory to the peer's */
 	SUPERP_RMA_READ = 2,	/* the peer's memory to local memory */
+	/* Only in struct superp_atomic. */
+	SUPERP_RMA_FETCH_ADD = 3,	/* add the operand */
+	SUPERP_RMA_COMPARE_SWAP = 4,	/* put the operand in, if it is equal to compare */
+	SUPERP_RMA_SWAP = 5,	/* put the operand in */
 };
 
 /**
@@ -223,6 +230,27 @@ struct superp_rma {
 	__u32	length;
 	__u32	rsvd2;
 	__u64	token;
+};
+
+/**
+ * struct superp_atomic - one atomic operation on 64 bits of the peer's memory
+ * @rma: @op is one of the last three of enum superp_rma_op; @length is 8;
+ *	@remote_addr is a multiple of 8; the value from before goes to
+ *	@local_addr, in the peer's byte order
+ * @operand: added or put in
+ * @compare: of %SUPERP_RMA_COMPARE_SWAP, otherwise 0
+ *
+ * It is carried out exactly once, atomically with respect to other atomic
+ * operations and to the peer's CPUs.  It needs a connection with extensions.
+ *
+ * Errors of sendmsg(): those of struct superp_rma; EINVAL also for another
+ * @length, an address that is no multiple of 8, or a @compare that is not
+ * asked for; EOPNOTSUPP without extensions.
+ */
+struct superp_atomic {
+	struct superp_rma	rma;
+	__u64			operand;
+	__u64			compare;
 };
 
 /**

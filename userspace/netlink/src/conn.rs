@@ -32,6 +32,8 @@ pub struct Conn {
     pub lladdr: Option<Mac>,
     /// Our packets are delivered in order.
     pub ordered_tx: bool,
+    /// Every packet that we send is another flow to the network.
+    pub spray: bool,
     /// The peer's packets are delivered in order.
     pub ordered_rx: bool,
     /// The extension opcodes are in use.
@@ -76,6 +78,7 @@ impl Conn {
             remote_addr: o.need(o.addr(conn::REMOTE_ADDR), "connection without remote-addr")?,
             lladdr: o.mac(conn::LLADDR),
             ordered_tx: o.int(conn::ORDERED_TX) == Some(1u8),
+            spray: o.int(conn::SPRAY) == Some(1u8),
             ordered_rx: o.int(conn::ORDERED_RX) == Some(1u8),
             ext: o.int(conn::EXT) == Some(1u8),
             partition: o.int(conn::PARTITION).unwrap_or(0),
@@ -115,6 +118,8 @@ pub struct ConnSpec {
     pub lladdr: Option<Mac>,
     /// Our packets are delivered in order.
     pub ordered_tx: Option<bool>,
+    /// Every packet is another flow to the network; needs `ordered_tx` off.
+    pub spray: Option<bool>,
     /// The peer's packets are delivered in order.
     pub ordered_rx: Option<bool>,
     /// Use the extension opcodes.
@@ -159,6 +164,7 @@ impl ConnSpec {
         if let Some(mac) = self.lladdr {
             to.put(conn::LLADDR, &mac.0);
         }
+        byte(to, conn::SPRAY, self.spray.map(u8::from));
         byte(to, conn::ORDERED_TX, self.ordered_tx.map(u8::from));
         byte(to, conn::ORDERED_RX, self.ordered_rx.map(u8::from));
         byte(to, conn::EXT, self.ext.map(u8::from));
@@ -200,6 +206,7 @@ mod tests {
             remote_addr: "2001:db8::1".parse().unwrap(),
             lladdr: Some(Mac([2, 0, 0, 0, 0, 1])),
             ordered_tx: Some(true),
+            spray: None,
             ordered_rx: Some(false),
             ext: Some(true),
             partition: Some(7),
@@ -257,6 +264,7 @@ mod tests {
             local_addr: None,
             lladdr: None,
             ordered_tx: None,
+            spray: None,
             ordered_rx: None,
             ext: None,
             partition: None,

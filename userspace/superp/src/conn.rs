@@ -46,6 +46,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "ordered-rx",
         "on or off: we deliver the peer's packets in order",
     ),
+    (
+        "spray",
+        "on or off: every packet is another flow to the network; needs ordered-tx off",
+    ),
     ("partition", "partition, 0 (the default) for any"),
     ("tclass", "Traffic Class, 0 to 255"),
     ("hop-limit", "Hop Limit, 1 to 15 for SUNH, else 1 to 255"),
@@ -136,6 +140,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         remote_addr: IpAddr::from([0; 16]),
         lladdr: None,
         ordered_tx: None,
+        spray: None,
         ordered_rx: None,
         ext: None,
         partition: None,
@@ -160,6 +165,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
                 spec.ordered_tx = Some(switch(key, text)?);
                 spec.ordered_rx = spec.ordered_tx;
             }
+            "spray" => spec.spray = Some(switch(key, text)?),
             "ordered-tx" => spec.ordered_tx = Some(switch(key, text)?),
             "ordered-rx" => spec.ordered_rx = Some(switch(key, text)?),
             "partition" => spec.partition = Some(small(key, text)?),
@@ -234,11 +240,14 @@ fn flags(conn: &Conn) -> String {
         (false, true) => "ordered-rx",
         (false, false) => "unordered",
     };
-    if conn.ext {
-        format!("{ordered},ext")
-    } else {
-        ordered.into()
+    let mut flags = vec![ordered];
+    if conn.spray {
+        flags.push("spray");
     }
+    if conn.ext {
+        flags.push("ext");
+    }
+    flags.join(",")
 }
 
 fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {

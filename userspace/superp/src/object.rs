@@ -65,13 +65,14 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rights of a region: remote read, remote write, local write.
+/// The rights of a region: remote read, remote write, local write, atomic.
 fn access(bits: u32) -> String {
     let letter = |bit, letter| if bits & bit != 0 { letter } else { '-' };
     String::from_iter([
         letter(uapi::SUPERP_ACCESS_REMOTE_READ, 'r'),
         letter(uapi::SUPERP_ACCESS_REMOTE_WRITE, 'w'),
         letter(uapi::SUPERP_ACCESS_LOCAL_WRITE, 'l'),
+        letter(uapi::SUPERP_ACCESS_REMOTE_ATOMIC, 'a'),
     ])
 }
 
@@ -171,8 +172,8 @@ mod tests {
 
     #[test]
     fn rights_are_letters() {
-        assert_eq!(access(0), "---");
-        assert_eq!(access(uapi::SUPERP_ACCESS_REMOTE_WRITE), "-w-");
-        assert_eq!(access(7), "rwl");
+        assert_eq!(access(0), "----");
+        assert_eq!(access(uapi::SUPERP_ACCESS_REMOTE_WRITE), "-w--");
+        assert_eq!(access(15), "rwla");
     }
 }

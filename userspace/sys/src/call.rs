@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! System calls with typed arguments; interrupted ones are repeated.
 
-use crate::uapi::{self, sockaddr_superp, superp_completion, superp_rma};
+use crate::uapi::{self, sockaddr_superp, superp_atomic, superp_completion, superp_rma};
 use std::io::{Error, ErrorKind, Result};
 use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -115,19 +115,30 @@ struct Control([u8; 128]);
 
 /// sendmsg(2) of a request.
 pub(crate) fn request(fd: BorrowedFd<'_>, rma: &superp_rma) -> Result<()> {
-    const LEN: u32 = size_of::<superp_rma>() as u32;
+    control(fd, uapi::SUPERP_CMSG_RMA, rma)
+}
+
+/// sendmsg(2) of an atomic operation.
+pub(crate) fn atomic(fd: BorrowedFd<'_>, atomic: &superp_atomic) -> Result<()> {
+    control(fd, uapi::SUPERP_CMSG_ATOMIC, atomic)
+}
+
+/// sendmsg(2) of a control message alone.
+fn control<T: Copy>(fd: BorrowedFd<'_>, kind: i32, payload: &T) -> Result<()> {
+    const { assert!(size_of::<T>() <= 64) };
+    let len = size_of::<T>() as u32;
     let mut control = Control([0; 128]);
     let mut message = header();
     message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: A computation. The sum fits: 16 + 40 bytes.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(LEN) } as _;
+    // SAFETY: A computation. The sum fits: 16 + 64 bytes.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(len) } as _;
     // SAFETY: The control buffer has room for one header and the request behind it.
     unsafe {
         let first = libc::CMSG_FIRSTHDR(&message);
         (*first).cmsg_level = uapi::SOL_SUPERP;
-        (*first).cmsg_type = uapi::SUPERP_CMSG_RMA;
-        (*first).cmsg_len = libc::CMSG_LEN(LEN) as _;
-        ptr::write_unaligned(libc::CMSG_DATA(first).cast(), *rma);
+        (*first).cmsg_type = kind;
+        (*first).cmsg_len = libc::CMSG_LEN(len) as _;
+        ptr::write_unaligned(libc::CMSG_DATA(first).cast(), *payload);
     }
     let flags = libc::MSG_NOSIGNAL;
     // SAFETY: All that the header points to is valid for its length.

@@ -85,6 +85,8 @@ impl Access {
     pub const REMOTE_WRITE: Self = Self(uapi::SUPERP_ACCESS_REMOTE_WRITE);
     /// Own reads may put their bytes there.
     pub const LOCAL_WRITE: Self = Self(uapi::SUPERP_ACCESS_LOCAL_WRITE);
+    /// Peers may use atomic operations on it.
+    pub const REMOTE_ATOMIC: Self = Self(uapi::SUPERP_ACCESS_REMOTE_ATOMIC);
 }
 
 impl BitOr for Access {
@@ -93,6 +95,22 @@ impl BitOr for Access {
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+}
+
+/// A change of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomic {
+    /// Add this, without carry out.
+    FetchAdd(u64),
+    /// Put `swap` in, if it is `compare`.
+    CompareSwap {
+        /// What is expected.
+        compare: u64,
+        /// What replaces it.
+        swap: u64,
+    },
+    /// Put this in.
+    Swap(u64),
 }
 
 /// A message that was received.
@@ -308,6 +326,34 @@ impl Socket {
     ) -> Result<()> {
         let rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
         call::request(self.as_fd(), &rma)
+    }
+
+    /// Changes the 8 bytes at `remote` of the peer's memory, once and atomically; what they were is put
+    /// at `offset` of a region. Its completion carries `token`.
+    ///
+    /// # Errors
+    ///
+    /// As of [`write`](Self::write); EINVAL: `remote` is no multiple of 8. EOPNOTSUPP: the connection
+    /// has no extensions.
+    pub fn atomic(
+        &self,
+        region: &Region,
+        offset: usize,
+        remote: u64,
+        change: Atomic,
+        token: u64,
+    ) -> Result<()> {
+        let (op, operand, compare) = match change {
+            Atomic::FetchAdd(operand) => (uapi::SUPERP_RMA_FETCH_ADD, operand, 0),
+            Atomic::CompareSwap { compare, swap } => (uapi::SUPERP_RMA_COMPARE_SWAP, swap, compare),
+            Atomic::Swap(operand) => (uapi::SUPERP_RMA_SWAP, operand, 0),
+        };
+        let atomic = uapi::superp_atomic {
+            rma: region.request(op, offset, remote, 8, token)?,
+            operand,
+            compare,
+        };
+        call::atomic(self.as_fd(), &atomic)
     }
 
     /// Asks for a round trip to the peer and back that touches no memory. Its completion carries

@@ -27,6 +27,9 @@ pub const SUPERP_ACCESS_REMOTE_WRITE: u32 = 1 << 1;
 /// The region may be where a remote read puts its bytes.
 pub const SUPERP_ACCESS_LOCAL_WRITE: u32 = 1 << 2;
 
+/// The peer may use atomic operations on the region.
+pub const SUPERP_ACCESS_REMOTE_ATOMIC: u32 = 1 << 3;
+
 /// The connection speaks the extension opcodes.
 pub const SUPERP_QP_F_EXT: u32 = 1 << 0;
 /// The connection delivers in order both ways.
@@ -45,11 +48,19 @@ pub const SUPERP_IOC_QP_INFO: u64 = ior(4, size_of::<superp_qp_info>());
 pub const SUPERP_CMSG_RMA: i32 = 1;
 /// Control message of recvmsg(MSG_ERRQUEUE).
 pub const SUPERP_CMSG_COMPLETION: i32 = 2;
+/// Control message of sendmsg(), for an atomic operation.
+pub const SUPERP_CMSG_ATOMIC: i32 = 3;
 
 /// Local memory to the peer's.
 pub const SUPERP_RMA_WRITE: u16 = 1;
 /// The peer's memory to local memory.
 pub const SUPERP_RMA_READ: u16 = 2;
+/// Add to 64 bits of the peer's memory.
+pub const SUPERP_RMA_FETCH_ADD: u16 = 3;
+/// Replace 64 bits of the peer's memory if they are as expected.
+pub const SUPERP_RMA_COMPARE_SWAP: u16 = 4;
+/// Replace 64 bits of the peer's memory.
+pub const SUPERP_RMA_SWAP: u16 = 5;
 
 const MAGIC: u64 = 0xb5;
 
@@ -151,6 +162,13 @@ structs! {
         length: u32,
         rsvd2: u32,
         token: u64,
+    }
+
+    /// One atomic operation.
+    superp_atomic {
+        rma: superp_rma,
+        operand: u64,
+        compare: u64,
     }
 
     /// Outcome of a request.

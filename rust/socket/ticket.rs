@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The obligation to complete what a socket has posted.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Full, Relaxed},
+        Arc,
+    },
+};
+
+use super::error_of;
+use crate::{
+    kapi::{
+        errno::enobufs,
+        skb::SkBuff,
+        sock::{Reserve, Sock},
+    },
+    proto::Code,
+    qp::Qp,
+};
+
+/// What completes, in the words of `struct superp_completion`.
+#[derive(Copy, Clone)]
+pub(super) struct Done {
+    pub(super) token: u64,
+    pub(super) len: u32,
+    pub(super) op: u16,
+}
+
+enum Kind {
+    /// A message, and its charge to SO_SNDBUF.
+    Message(isize),
+    /// A remote memory request, and the buffer that its completion will need.
+    Request(Reserve),
+}
+
+const UNARMED: u32 = 0;
+const ARMED: u32 = 1;
+const DONE: u32 = 2;
+
+/// The obligation to complete a work exactly once. Dropped while it is armed, it completes as
+/// aborted; dropped unarmed, it leaves no trace, for the poster has been given an error.
+pub(crate) struct Ticket {
+    qp: Arc<Qp>,
+    state: Atomic<u32>,
+    what: Done,
+    kind: Kind,
+}
+
+impl Ticket {
+    /// Takes over a charge of `bytes`.
+    pub(super) fn message(qp: Arc<Qp>, len: u32, bytes: isize) -> Ticket {
+        qp.endpoint.messages.add(1, Relaxed);
+        Ticket {
+            qp,
+            state: Atomic::new(UNARMED),
+            what: Done {
+                token: 0,
+                len,
+                op: 0,
+            },
+            kind: Kind::Message(bytes),
+        }
+    }
+
+    pub(super) fn request(qp: Arc<Qp>, sk: &Sock, what: Done) -> Result<Ticket> {
+        let reserve = Reserve::new()?;
+        if !qp.endpoint.may_report(sk) {
+            return Err(enobufs());
+        }
+        qp.endpoint.requests.add(1, Relaxed);
+        Ok(Ticket {
+            qp,
+            state: Atomic::new(UNARMED),
+            what,
+            kind: Kind::Request(reserve),
+        })
+    }
+
+    /// The work is accepted: from now on it completes. Any context.
+    pub(crate) fn arm(&self) {
+        self.state.store(ARMED, Relaxed);
+    }
+
+    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
+    /// lock may be held.
+    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
+        if self.state.xchg(DONE, Full) == ARMED {
+            self.finish(Some(outcome));
+        }
+    }
+
+    /// Whether the socket is still open. Any context.
+    pub(crate) fn alive(&self) -> bool {
+        self.qp.endpoint.sock.alive()
+    }
+
+    /// Gives back what the work took; with an outcome, tells the program.
+    fn finish(&self, outcome: Option<Result<(), Code>>) {
+        let endpoint = &self.qp.endpoint;
+        match &self.kind {
+            Kind::Message(bytes) => {
+                match outcome {
+                    Some(Ok(())) => endpoint.tx_messages.add(1, Relaxed),
+                    Some(Err(code)) => self.message_failed(code),
+                    None => {}
+                }
+                endpoint.messages.fetch_sub(1, Relaxed);
+                endpoint.uncharge(*bytes);
+            }
+            Kind::Request(reserve) => {
+                if let (Some(outcome), Some(buffer)) = (outcome, reserve.take()) {
+                    endpoint.sock.with(|sk, rcu| {
+                        endpoint.report(sk, rcu, buffer, self.what, outcome.err());
+                    });
+                }
+                endpoint.requests.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// The program was told that the message is sent, and now it is not: the pending error says
+    /// so, and while there is room, a completion says which.
+    fn message_failed(&self, code: Code) {
+        let endpoint = &self.qp.endpoint;
+        endpoint.sock.with(|sk, rcu| {
+            if endpoint.may_report(sk) {
+                if let Some(buffer) = SkBuff::alloc(0, 0) {
+                    endpoint.report(sk, rcu, buffer, self.what, Some(code));
+                }
+            }
+            sk.set_error(error_of(code));
+        });
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        match self.state.xchg(DONE, Full) {
+            ARMED => self.finish(Some(Err(Code::ABORTED))),
+            UNARMED => self.finish(None),
+            _ => {}
+        }
+    }
+}
