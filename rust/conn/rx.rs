@@ -11,7 +11,7 @@ use crate::{
         timer,
     },
     netlink::{self, Event},
-    proto::{Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
+    proto::{Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
     qp::Qp,
     region,
     socket::{MsgMeta, Refused},
@@ -251,6 +251,11 @@ impl Owner for Target<'_> {
             }
             Err(code) => Err(self.violation(code, address, len)),
         }
+    }
+
+    fn atomic(&mut self, _atomic: Atomic) -> Result<u64, Code> {
+        // Pinned memory has no accessor that is atomic towards the programs that map it.
+        Err(Code::EXTENSION_NOT_ENABLED)
     }
 
     fn send(&mut self, _key: u32, _offset: u32, _data: Block) -> Result<(), Code> {
