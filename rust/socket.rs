@@ -35,8 +35,8 @@ use crate::{
         pages::Pages,
         skb::SkBuff,
         sock::{
-            ioctl, CompletionRecord, From, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Reserve,
-            Rma, SendRequest, Sock,
+            ioctl, CompletionRecord, From, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Rma,
+            SendRequest, Sock,
         },
         uapi,
     },
@@ -48,8 +48,8 @@ use crate::{
     MAX_MESSAGE,
 };
 
-pub(crate) use ticket::Ticket;
 use ticket::Done;
+pub(crate) use ticket::Ticket;
 
 /// The address that stands for none.
 const UNSPECIFIED: [u8; 16] = [0; 16];

@@ -12,7 +12,7 @@ use crate::{
     },
     netlink::{self, Event},
     node::{Node, BUDGET_PERIOD},
-    proto::{Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
+    proto::{Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
     qp::Qp,
     region,
     socket::{MsgMeta, Refused},
@@ -251,6 +251,28 @@ impl Owner for Target<'_> {
                 Ok(())
             }
             Err(code) => Err(self.violation(code, address, len)),
+        }
+    }
+
+    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
+        let partition = self.conn.identity.partition;
+        let done = self
+            .conn
+            .node
+            .regions()
+            .get(region::key_of(atomic.address))
+            .ok_or(Code::ACCESS_KEY)
+            .and_then(|region| {
+                let access = region::REMOTE_ATOMIC;
+                let offset = region.remote_offset(atomic.address, 8, access, partition)?;
+                region.atomic(offset, &atomic)
+            });
+        match done {
+            Ok(original) => {
+                count(&mut self.stats.rx_atomics, 1);
+                Ok(original)
+            }
+            Err(code) => Err(self.violation(code, atomic.address, 8)),
         }
     }
 

@@ -350,7 +350,7 @@ impl Conn {
         let no_memory = |_| BuildError::NoMemory;
         skb.put(headers).map_err(no_memory)?;
         match &transmit.payload {
-            Payload::None | Payload::Error(_) => {}
+            Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => {}
             Payload::Request(request) if request.has_data => {
                 let active = flows
                     .active((request.token >> 32) as u32)

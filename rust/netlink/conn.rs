@@ -311,7 +311,7 @@ pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
     Ok(Some(mac))
 }
 
-fn spray(request: Request<'_>, config: &Config) -> Result<bool> {
+fn spray(request: Request<'_>, config: &crate::proto::Config) -> Result<bool> {
     let attr = request.attr(SUPERP_A_CONN_SPRAY);
     let spray = attr.map(|attr| attr.array()).transpose()? == Some([1]);
     if spray && config.ordered_tx {

@@ -32,6 +32,8 @@ codes! {
     MALFORMED_REPLY = 1, 2, "malformed: reply does not match the request";
     /// More than one immediate in a transaction.
     MALFORMED_IMMEDIATE = 1, 3, "malformed: more than one immediate";
+    /// An atomic of an unknown kind, or at an address that is no multiple of 8.
+    MALFORMED_ATOMIC = 1, 4, "malformed: atomic of unknown kind or not aligned";
 
     /// No such operation code.
     UNKNOWN_OPCODE = 2, 0, "unknown opcode";

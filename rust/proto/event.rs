@@ -15,6 +15,8 @@ pub enum Event {
         token: u64,
         /// Success, or why not.
         result: Result<(), Code>,
+        /// Of an atomic that succeeded: what was in memory before.
+        original: Option<u64>,
     },
     /// `submit` refused for lack of room, and there is room now.
     Writable,

@@ -2,7 +2,7 @@
 //! What a connection calls while it delivers a packet.
 
 use super::code::Code;
-use super::wire::Block;
+use super::wire::{AtomicKind, Block};
 
 /// A piece of a message to a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,19 @@ pub struct Immediate {
     pub len: u32,
 }
 
+/// An atomic operation of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic {
+    /// RMA address of 8 bytes, a multiple of 8.
+    pub address: u64,
+    /// What to do, see [`AtomicKind::apply`].
+    pub kind: AtomicKind,
+    /// What to add or to put in place.
+    pub operand: u64,
+    /// What compare and swap expects.
+    pub compare: u64,
+}
+
 /// Memory and queue pairs as a connection sees them.
 ///
 /// Called from [`super::Connection::receive`] and [`super::Connection::release`] only, under whatever
@@ -61,6 +74,10 @@ pub trait Owner {
 
     /// Checks that `len` bytes at `address` may be read. They are fetched when the reply is sent.
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code>;
+
+    /// Carries out `atomic`, after checking that it is allowed, and gives the original value. Called
+    /// once for each atomic of the peer; not to be undone by [`Self::aborted`].
+    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code>;
 
     /// Places `data` into the receive context `key`.
     fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code>;

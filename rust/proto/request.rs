@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What an initiator asks for.
 
-use super::wire::Opcode;
+use super::wire::{AtomicKind, Opcode};
 
 /// One transaction to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,17 @@ pub enum ReqOp {
         /// First message of a run that follows a refused one.
         start: bool,
     },
+    /// Atomic operation on 64 bits (extension). `Event::Completed` brings the original value.
+    Atomic {
+        /// RMA address, a multiple of 8.
+        address: u64,
+        /// What to do.
+        kind: AtomicKind,
+        /// What to add or to put in place.
+        operand: u64,
+        /// What compare and swap expects.
+        compare: u64,
+    },
 }
 
 impl ReqOp {
@@ -86,6 +97,7 @@ impl ReqOp {
             Self::Send { .. } => Opcode::Send,
             Self::SendQp { .. } => Opcode::SendQp,
             Self::SendQpExt { .. } => Opcode::SendQpExt,
+            Self::Atomic { .. } => Opcode::Atomic,
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::request::ReqOp;
 use super::wire::{
-    ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp, SendQpExtOp, SendQpOp, TalHeader,
-    TransactionErrorOp, WriteExtOp, WriteOp, OPS_MAX,
+    AtomicOp, AtomicResponseOp, ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp,
+    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp, OPS_MAX,
 };
 
 /// One packet that the owner must send now, or count as lost on the way.
@@ -34,6 +34,8 @@ pub enum Payload {
     Request(RequestPayload),
     /// Data for a read of the peer.
     Reply(ReplyPayload),
+    /// Original value for an atomic of the peer.
+    AtomicResponse(AtomicResponseOp),
 }
 
 /// Operations of a request in one packet: `tal.num_ops` of them.
@@ -102,6 +104,7 @@ impl Transmit {
         match &self.payload {
             Payload::None => {}
             Payload::Error(op) => out.op(Op::TransactionError(*op))?,
+            Payload::AtomicResponse(op) => out.op(Op::AtomicResponse(*op))?,
             Payload::Request(request) => self.emit_request(request, &mut out, address)?,
             Payload::Reply(reply) => {
                 for read in reply.reads.iter().take(self.tal.num_ops.into()) {
@@ -132,7 +135,7 @@ impl Transmit {
     /// Bytes of data blocks after the headers.
     pub fn data_len(&self) -> usize {
         let block = match &self.payload {
-            Payload::None | Payload::Error(_) => 0,
+            Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => 0,
             Payload::Request(request) if !request.has_data => 0,
             Payload::Request(request) => request.len.saturating_add(request.pad.into()),
             Payload::Reply(reply) => reply.len.saturating_add(reply.pad.into()),
@@ -157,6 +160,17 @@ impl Transmit {
             let pad = request.pad.min(ExtFlags::PAD_MAX);
             out.op(match request.op {
                 ReqOp::Noop | ReqOp::LastNull => return Some(()),
+                ReqOp::Atomic {
+                    address,
+                    kind,
+                    operand,
+                    compare,
+                } => Op::Atomic(AtomicOp {
+                    address: place(address),
+                    kind: kind as u8,
+                    operand,
+                    compare,
+                }),
                 ReqOp::Read { address } => Op::Read(ReadOp {
                     address: place(address),
                     length: request.len,

@@ -81,6 +81,23 @@ other_link_takes_over() {
 	ip -n "$nodeS" link set l0 up
 }
 
+# The packets of one unordered connection use both links, and outlive the loss of one.
+sprayed() {
+	local l0 l1 pid status=0
+	l0=$(frames "$nodeS" l0) l1=$(frames "$nodeS" l1)
+	tap_refused "ordered connection keep one path" ends 6 spray on || return 1
+	ends 6 ordered off spray on || return 1
+	transfers 6 100 60000 16 || return 1
+	[ "$(frames "$nodeS" l0)" -gt $((l0 + 100)) ] && [ "$(frames "$nodeS" l1)" -gt $((l1 + 100)) ] || return 1
+	transfers 6 2000 60000 16 &
+	pid=$!
+	ip -n "$nodeT" link set l0 down || status=1
+	wait "$pid" || status=1
+	ip -n "$nodeT" link set l0 up || status=1
+	nodes_wait 5 nodes_running "$nodeS" l0 || status=1
+	return "$status"
+}
+
 hop_limit() {
 	local before status=0
 	before=$(drops "$nodeT" hop_limit)
@@ -161,6 +178,7 @@ tap_case "nothing is forwarded before forwarding is switched on" off_at_first
 tap_case "writes, reads and messages over two switches" switched
 tap_case "flow labels are spread over parallel links" flows_are_spread
 tap_case "the other link takes over when one is down" other_link_takes_over
+tap_case "an unordered connection is sprayed over both links" sprayed
 tap_case "the Hop Limit ends a frame's way" hop_limit
 tap_case "a frame longer than the next link's MTU is dropped and counted" too_long
 tap_case "routes that make no sense are refused by name" refusals

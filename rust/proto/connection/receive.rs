@@ -127,7 +127,9 @@ impl<A: Slabs> Connection<A> {
         let target = &mut self.target;
         self.send
             .acknowledge(now, ack, packet.pdl(), |content| match content {
-                Content::Reply { xid, .. } | Content::Error { xid } => {
+                Content::Reply { xid, .. }
+                | Content::AtomicResponse { xid }
+                | Content::Error { xid } => {
                     retired |= target.acknowledged(xid);
                 }
                 Content::None | Content::Request { .. } => {}
@@ -147,13 +149,6 @@ impl<A: Slabs> Connection<A> {
         let reply = Opcode::is_reply(packet.tal().opcode);
         let step = if !reply {
             self.target.receive(packet, owner, &mut self.stats)
-        } else if packet.opcode().is_none() {
-            Err(Report {
-                reason: DropReason::UnknownOpcode,
-                value: packet.tal().opcode.into(),
-                low: 0,
-                high: 0,
-            })
         } else {
             self.initiator.receive(packet, owner, &mut self.stats)
         };

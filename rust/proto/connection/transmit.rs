@@ -97,6 +97,9 @@ impl<A: Slabs> Connection<A> {
                 stats.tx_bytes = stats.tx_bytes.wrapping_add(bytes);
                 stats.tx_operations = stats.tx_operations.wrapping_add(tal.num_ops.into());
             }
+            Payload::AtomicResponse(_) => {
+                stats.tx_operations = stats.tx_operations.wrapping_add(1);
+            }
             Payload::Error(_) => {}
         }
         Some(self.transmit(now, psn, false, tal, payload))
@@ -110,7 +113,12 @@ impl<A: Slabs> Connection<A> {
         let built = self.build(content);
         let content = match (&built, content) {
             (Some(_), content) => content,
-            (None, Content::Reply { xid, .. } | Content::Error { xid }) => {
+            (
+                None,
+                Content::Reply { xid, .. }
+                | Content::AtomicResponse { xid }
+                | Content::Error { xid },
+            ) => {
                 // An error has taken the place of the answer: nobody waits for this packet any more.
                 if self.target.acknowledged(xid) {
                     self.ack.soon(now);
@@ -176,7 +184,9 @@ impl<A: Slabs> Connection<A> {
                 .initiator
                 .packet(xid, seqno)
                 .map(|(tal, request)| (tal, Payload::Request(request))),
-            Content::Reply { .. } | Content::Error { .. } => self.target.packet(content),
+            Content::Reply { .. } | Content::AtomicResponse { .. } | Content::Error { .. } => {
+                self.target.packet(content)
+            }
         }
     }
 

@@ -45,6 +45,8 @@ pub(crate) enum Content {
         count: u8,
         offset: u32,
     },
+    /// Original value for an atomic of the peer.
+    AtomicResponse { xid: u16 },
     /// Transaction Error for a request of the peer.
     Error { xid: u16 },
 }

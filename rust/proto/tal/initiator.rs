@@ -43,6 +43,8 @@ struct Transaction {
     reception: Reception,
     /// Data bytes of the reply that have come.
     bytes: u64,
+    /// Answer to an atomic.
+    original: Option<u64>,
 }
 
 impl Default for Transaction {
@@ -61,6 +63,7 @@ impl Default for Transaction {
             submitted: 0,
             reception: Reception::default(),
             bytes: 0,
+            original: None,
         }
     }
 }
@@ -210,7 +213,10 @@ impl<A: Slabs> Initiator<A> {
 
     fn has_room(&self, op: &ReqOp) -> bool {
         let used = self.next_ixid.wrapping_sub(self.unacked_ixid);
-        let writes = matches!(op, ReqOp::Write { .. } | ReqOp::WriteExt { .. });
+        let writes = matches!(
+            op,
+            ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Atomic { .. }
+        );
         u32::from(used) < self.window
             && self.barrier_all.is_none()
             && !(writes && self.barrier_writes.is_some())
@@ -313,7 +319,8 @@ impl<A: Slabs> Initiator<A> {
         })
     }
 
-    /// Takes an ACK XID that was checked: completes what it covers, except reads [proto 4.4]. Whether it
+    /// Takes an ACK XID that was checked: completes what it covers, except what has an answer
+    /// [proto 4.4]. Whether it
     /// was news.
     pub(crate) fn acknowledge(&mut self, ack_xid: u16) -> bool {
         let first = self.acked_ixid;
@@ -324,7 +331,7 @@ impl<A: Slabs> Initiator<A> {
                 continue;
             };
             match slot.request.op {
-                ReqOp::Read { .. } => continue,
+                ReqOp::Read { .. } | ReqOp::Atomic { .. } => continue,
                 ReqOp::LastNull => self.last_null = LastNull::Acknowledged,
                 _ => {}
             }
@@ -380,6 +387,18 @@ impl<A: Slabs> Initiator<A> {
                     return Err(early);
                 }
                 self.receive_data(packet, owner, stats, mismatch)
+            }
+            Some(Op::AtomicResponse(op)) if matches!(slot.request.op, ReqOp::Atomic { .. }) => {
+                if (op.seqno, op.opnum, tal.seqno) != (0, 0, 0) {
+                    self.end(xid, Err(Code::MALFORMED_REPLY));
+                    return Err(mismatch);
+                }
+                if let Some(slot) = self.slots.get_mut(xid.into()) {
+                    slot.original = Some(op.original);
+                }
+                stats.rx_operations = stats.rx_operations.wrapping_add(1);
+                self.end(xid, Ok(()));
+                Ok(Step::Complete)
             }
             _ => Err(mismatch),
         }
@@ -462,8 +481,14 @@ impl<A: Slabs> Initiator<A> {
         };
         slot.state = State::Told(result.is_ok());
         let token = slot.request.token;
+        let original = slot.original;
         self.retire();
-        Some(Event::Completed { xid, token, result })
+        Some(Event::Completed {
+            xid,
+            token,
+            result,
+            original,
+        })
     }
 
     /// Slides the window over what is over, told and acknowledged.

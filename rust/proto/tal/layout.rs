@@ -76,7 +76,7 @@ impl Limits {
     /// Most bytes of a request with one operation.
     pub(super) fn max_len(&self, op: &ReqOp) -> u64 {
         let opcode = match op.opcode() {
-            Opcode::Noop | Opcode::LastNull => return 0,
+            Opcode::Noop | Opcode::LastNull | Opcode::Atomic => return 0,
             Opcode::Read => Opcode::ReadResponse,
             opcode => opcode,
         };
@@ -101,10 +101,11 @@ impl Limits {
         if count == 0 {
             return Err(SubmitError::BadCount { max: 1 });
         }
-        if matches!(op, ReqOp::Noop | ReqOp::LastNull) {
+        if matches!(op, ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. }) {
             return match (count, len) {
                 (1, 0) => Ok(Layout {
                     packets: 1,
+                    ops: u8::from(opcode == Opcode::Atomic),
                     ..Layout::default()
                 }),
                 (1, _) => Err(SubmitError::TooLong { max: 0 }),

@@ -7,10 +7,12 @@ use super::super::pdl::Content;
 use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
-use super::super::wire::{Op, Opcode, Packet, TalHeader, TransactionErrorOp, OPS_MAX};
+use super::super::wire::{
+    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, TalHeader, TransactionErrorOp, OPS_MAX,
+};
 use super::super::{
-    Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report, Segment,
-    SegmentExt,
+    Atomic, Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report,
+    Segment, SegmentExt,
 };
 use super::layout::{pad, Limits};
 use super::reads::{ReadList, Reads, NIL};
@@ -43,6 +45,8 @@ struct Transaction {
     /// Data bytes placed.
     bytes: u32,
     immediate: Option<Immediate>,
+    /// Answer to an atomic, kept for as long as it may have to be sent again [proto 4.15].
+    original: u64,
     reads: ReadList,
     /// Read, and offset in it, that the next reply packet is for.
     next_read: u16,
@@ -283,8 +287,22 @@ impl<A: Slabs> Target<A> {
                 };
                 owner.send_qp(segment(send.qp, Some(ext)), block)?;
             }
+            Op::Atomic(atomic) => {
+                let kind = AtomicKind::from_u8(atomic.kind).ok_or(Code::MALFORMED_ATOMIC)?;
+                if atomic.address % 8 != 0 {
+                    return Err(Code::MALFORMED_ATOMIC);
+                }
+                slot.original = owner.atomic(Atomic {
+                    address: atomic.address,
+                    kind,
+                    operand: atomic.operand,
+                    compare: atomic.compare,
+                })?;
+            }
             // `Opcode::is_reply` packets do not come here.
-            Op::TransactionError(_) | Op::ReadResponse(_) => return Err(Code::MALFORMED),
+            Op::TransactionError(_) | Op::ReadResponse(_) | Op::AtomicResponse(_) => {
+                return Err(Code::MALFORMED);
+            }
         }
         slot.bytes = slot.bytes.saturating_add(block.len as u32);
         Ok(block.len)
@@ -308,13 +326,11 @@ impl<A: Slabs> Target<A> {
             Some(Opcode::Read) => {
                 let head = slot.reads.head;
                 let packets = self.reply_packets(head).ok_or(Code::RESOURCES_REPLY)?;
-                if let Some(slot) = self.slots.get_mut(xid.into()) {
-                    slot.state = State::Answering;
-                    slot.next_read = head;
-                    slot.reply_packets = packets;
-                    slot.queued = true;
-                    self.answers.push(xid);
-                }
+                self.answer(xid, head, packets);
+                return Ok(Step::Partial);
+            }
+            Some(Opcode::Atomic) => {
+                self.answer(xid, NIL, 1);
                 return Ok(Step::Partial);
             }
             Some(Opcode::LastNull) => self.last_null = Some(xid),
@@ -326,6 +342,17 @@ impl<A: Slabs> Target<A> {
         }
         self.retire();
         Ok(Step::Complete)
+    }
+
+    /// Queues the answer to a complete request: `packets` packets, for reads from `read` on.
+    fn answer(&mut self, xid: u16, read: u16, packets: u16) {
+        if let Some(slot) = self.slots.get_mut(xid.into()) {
+            slot.state = State::Answering;
+            slot.next_read = read;
+            slot.reply_packets = packets;
+            slot.queued = true;
+            self.answers.push(xid);
+        }
     }
 
     /// Ends a transaction with an error, which is sent once [proto 4.6, 4.15].
@@ -362,7 +389,10 @@ impl<A: Slabs> Target<A> {
 
     /// Replaces what is left of the answer to a read by an error. Whether it did.
     pub(crate) fn refuse_reply(&mut self, xid: u16, code: Code) -> bool {
-        let answering = |slot: &&Transaction| slot.xid == xid && slot.state == State::Answering;
+        let answering = |slot: &&Transaction| {
+            let read = slot.opcode == Opcode::Read as u8;
+            slot.xid == xid && slot.state == State::Answering && read
+        };
         let Some(slot) = self.slots.get(xid.into()).filter(answering) else {
             return false;
         };
@@ -424,6 +454,8 @@ impl<A: Slabs> Target<A> {
         let slot = self.slots.get(xid.into())?;
         let (content, next_read, next_offset, last) = if slot.state == State::Failed {
             (Content::Error { xid }, NIL, 0, true)
+        } else if slot.opcode == Opcode::Atomic as u8 {
+            (Content::AtomicResponse { xid }, NIL, 0, true)
         } else {
             let (read, offset) = (slot.next_read, slot.next_offset);
             let (count, _, next, next_offset) = self.reply_step(read, offset)?;
@@ -454,7 +486,9 @@ impl<A: Slabs> Target<A> {
 
     /// Header and content of a packet of an answer; `None` when it is not needed any more.
     pub(crate) fn packet(&self, content: Content) -> Option<(TalHeader, Payload)> {
-        let (Content::Reply { xid, .. } | Content::Error { xid }) = content else {
+        let (Content::Reply { xid, .. } | Content::AtomicResponse { xid } | Content::Error { xid }) =
+            content
+        else {
             return None;
         };
         let slot = self.slots.get(xid.into()).filter(|slot| slot.xid == xid)?;
@@ -468,6 +502,21 @@ impl<A: Slabs> Target<A> {
                     ..TalHeader::default()
                 };
                 Some((tal, Payload::Error(slot.error)))
+            }
+            Content::AtomicResponse { .. } if slot.state == State::Answering => {
+                let tal = TalHeader {
+                    eom: true,
+                    num_ops: 1,
+                    opcode: Opcode::AtomicResponse as u8,
+                    xid,
+                    ..TalHeader::default()
+                };
+                let response = AtomicResponseOp {
+                    seqno: 0,
+                    opnum: 0,
+                    original: slot.original,
+                };
+                Some((tal, Payload::AtomicResponse(response)))
             }
             Content::Reply {
                 seqno,

@@ -11,8 +11,8 @@ mod tal;
 mod tests;
 
 pub use op::{
-    ExtFlags, Op, ReadOp, ReadResponseOp, SendOp, SendQpExtOp, SendQpOp, TransactionErrorOp,
-    WriteExtOp, WriteOp, QP_MAX,
+    AtomicKind, AtomicOp, AtomicResponseOp, ExtFlags, Op, ReadOp, ReadResponseOp, SendOp,
+    SendQpExtOp, SendQpOp, TransactionErrorOp, WriteExtOp, WriteOp, QP_MAX,
 };
 pub use opcode::Opcode;
 pub use packet::{Block, Malformed, Packet};

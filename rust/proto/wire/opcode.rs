@@ -25,10 +25,11 @@ pub enum Opcode {
     WriteExt = 0xc0,
     /// Send to a queue pair, segmented (extension).
     SendQpExt = 0xc1,
+    /// Atomic operation on 64 bits (extension).
+    Atomic = 0xc2,
+    /// Original value of an atomic (extension).
+    AtomicResponse = 0xc3,
 }
-
-/// Atomic response: known to go to the initiator, though not laid out here [proto 7].
-const ATOMIC_RESPONSE: u8 = 0xc3;
 
 impl Opcode {
     /// The code's meaning, or `None` when this implementation knows no layout for it.
@@ -44,11 +45,14 @@ impl Opcode {
             12 => Self::SendQp,
             0xc0 => Self::WriteExt,
             0xc1 => Self::SendQpExt,
+            0xc2 => Self::Atomic,
+            0xc3 => Self::AtomicResponse,
             _ => return None,
         })
     }
 
-    /// Bytes of one operation header.
+    /// Bytes of one operation header. Blocks of atomics and their responses have a layout of their own
+    /// and count as part of the header.
     pub const fn header_len(self) -> usize {
         match self {
             Self::Noop | Self::LastNull => 0,
@@ -56,6 +60,7 @@ impl Opcode {
             Self::TransactionError | Self::Write | Self::ReadResponse | Self::Send => 8,
             Self::Read => 12,
             Self::WriteExt | Self::SendQpExt => 16,
+            Self::Atomic | Self::AtomicResponse => 32,
         }
     }
 
@@ -63,20 +68,28 @@ impl Opcode {
     pub const fn has_data(self) -> bool {
         !matches!(
             self,
-            Self::Noop | Self::LastNull | Self::TransactionError | Self::Read
+            Self::Noop
+                | Self::LastNull
+                | Self::TransactionError
+                | Self::Read
+                | Self::Atomic
+                | Self::AtomicResponse
         )
     }
 
     /// Whether the code is an extension, legal only on connections created with `ext`.
     pub const fn is_extension(self) -> bool {
-        matches!(self, Self::WriteExt | Self::SendQpExt)
+        matches!(
+            self,
+            Self::WriteExt | Self::SendQpExt | Self::Atomic | Self::AtomicResponse
+        )
     }
 
     /// Whether packets with this code, known or not, travel from target to initiator.
     pub const fn is_reply(code: u8) -> bool {
         code == Self::TransactionError as u8
             || code == Self::ReadResponse as u8
-            || code == ATOMIC_RESPONSE
+            || code == Self::AtomicResponse as u8
     }
 
     /// Name for people.
@@ -92,6 +105,8 @@ impl Opcode {
             Self::SendQp => "send to queue pair",
             Self::WriteExt => "write with length",
             Self::SendQpExt => "send to queue pair, segmented",
+            Self::Atomic => "atomic",
+            Self::AtomicResponse => "atomic response",
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! A received packet, from the Packet Delivery header to its end.
 
-use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, FIXED_LEN};
+use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, FIXED_LEN, HEADERS_MAX};
 
 /// Why a packet cannot be laid out. Nothing of it is processed, its acknowledgements neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,8 @@ pub enum Malformed {
     TooShort,
     /// The number of operations is not one that the opcode can have.
     NumOps,
-    /// The data does not divide into one equal block for each operation.
+    /// The data does not divide into one equal block for each operation, or an atomic's block has not
+    /// its 16 bytes.
     UnevenBlocks,
     /// Blocks under 16 bytes.
     ShortBlock,
@@ -66,14 +67,22 @@ impl<'a> Packet<'a> {
         match opcode {
             Opcode::Noop | Opcode::LastNull if num_ops == 0 => return Ok(packet),
             Opcode::Noop | Opcode::LastNull => return Err(Malformed::NumOps),
-            // One packet, one operation [proto 4.6].
-            Opcode::TransactionError if num_ops != 1 || !tal.eom => return Err(Malformed::NumOps),
+            // One packet, one operation [proto 4.6, 7].
+            Opcode::TransactionError | Opcode::Atomic | Opcode::AtomicResponse
+                if num_ops != 1 || !tal.eom =>
+            {
+                return Err(Malformed::NumOps);
+            }
             _ if num_ops == 0 => return Err(Malformed::NumOps),
             _ => {}
         }
         let ops_len = num_ops.saturating_mul(opcode.header_len());
         packet.ops = rest.get(..ops_len).ok_or(Malformed::TooShort)?;
         packet.data = FIXED_LEN.saturating_add(ops_len);
+        let atomic = matches!(opcode, Opcode::Atomic | Opcode::AtomicResponse);
+        if atomic && packet_len != packet.data {
+            return Err(Malformed::UnevenBlocks);
+        }
         if opcode.has_data() {
             let data_len = packet_len.saturating_sub(packet.data);
             packet.block = data_len.checked_div(num_ops).unwrap_or(0);
@@ -99,7 +108,7 @@ impl<'a> Packet<'a> {
             return FIXED_LEN;
         };
         let ops_len = usize::from(tal.num_ops).saturating_mul(opcode.header_len());
-        FIXED_LEN.saturating_add(ops_len)
+        FIXED_LEN.saturating_add(ops_len).min(HEADERS_MAX)
     }
 
     /// The Packet Delivery header.

@@ -373,6 +373,72 @@ fn extension_headers_both_ways() {
     assert_eq!(SendQpExtOp::parse(&reserved), send);
 }
 
+#[test]
+fn atomic_headers_both_ways() {
+    let atomic = AtomicOp {
+        address: 0x0807_0605_0403_0201,
+        kind: AtomicKind::CompareSwap as u8,
+        operand: 0x1817_1615_1413_1211,
+        compare: 0x2827_2625_2423_2221,
+    };
+    let response = AtomicResponseOp {
+        seqno: 0x0201,
+        opnum: 3,
+        original: 0x1817_1615_1413_1211,
+    };
+    let (first, second): (Vec<u8>, Vec<u8>) = ((0x11..0x19).collect(), (0x21..0x29).collect());
+    let request = [
+        &[1, 2, 3, 4, 5, 6, 7, 8, 2, 0, 0, 0, 0, 0, 0, 0],
+        &first[..],
+        &second,
+    ]
+    .concat();
+    let reply = [
+        &[1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &first[..],
+        &[0; 8],
+    ]
+    .concat();
+    assert_eq!(atomic.bytes()[..], request);
+    assert_eq!(response.bytes()[..], reply);
+    for (opcode, bytes, op) in [
+        (0xc2, request, Op::Atomic(atomic)),
+        (0xc3, reply, Op::AtomicResponse(response)),
+    ] {
+        let mut packet = G7[..24].to_vec();
+        packet[17] = opcode;
+        packet.extend(&bytes);
+        let parsed = Packet::parse(&packet, packet.len()).unwrap();
+        assert_eq!(parsed.ops().collect::<Vec<_>>(), [op]);
+        assert_eq!((parsed.block(0), parsed.block_len()), (None, 0));
+        assert_eq!(Packet::headers_len(&packet), packet.len());
+        // Reserved bytes are ignored.
+        let reserved = if opcode == 0xc2 { 24 + 9 } else { 24 + 3 };
+        packet[reserved] = 0xff;
+        let parsed = Packet::parse(&packet, packet.len()).unwrap();
+        assert_eq!(parsed.ops().collect::<Vec<_>>(), [op]);
+        // The block has its 16 bytes, no more and no less.
+        for len in 24..packet.len() {
+            assert_eq!(refused(&packet[..len]), Malformed::TooShort);
+        }
+        packet.push(0);
+        assert_eq!(refused(&packet), Malformed::UnevenBlocks);
+        packet.resize(24 + 16 + 32, 0);
+        assert_eq!(refused(&packet), Malformed::UnevenBlocks);
+    }
+}
+
+#[test]
+fn kinds_of_atomics_are_1_to_3() {
+    for kind in 0..=u8::MAX {
+        let known = AtomicKind::from_u8(kind);
+        assert_eq!(
+            known.map(|known| known as u8),
+            (1..=3).contains(&kind).then_some(kind)
+        );
+    }
+}
+
 fn refused(bytes: &[u8]) -> Malformed {
     Packet::parse(bytes, bytes.len()).unwrap_err()
 }
@@ -404,6 +470,17 @@ fn number_of_operations_must_fit_the_opcode() {
     assert_eq!(refused(&error), Malformed::NumOps);
     error[16] = 0x82;
     assert_eq!(refused(&error), Malformed::NumOps);
+    // So are an atomic and its response.
+    for opcode in [0xc2, 0xc3] {
+        for first in [0x80, 0x82, 0x8f, 0x01] {
+            let mut atomic = G7[..24].to_vec();
+            atomic[16] = first;
+            atomic[17] = opcode;
+            atomic.resize(24 + 15 * 32, 0);
+            assert_eq!(refused(&atomic), Malformed::NumOps);
+            assert!(Packet::headers_len(&atomic) <= HEADERS_MAX);
+        }
+    }
 }
 
 #[test]
@@ -424,7 +501,7 @@ fn packet_cut_inside_its_headers_is_refused() {
 
 #[test]
 fn unknown_opcode_is_laid_out_to_the_transaction_header() {
-    for opcode in [3u8, 7, 13, 0x80, 0xc2, 0xc3, 0xff] {
+    for opcode in [3u8, 7, 13, 0x80, 0xc4, 0xff] {
         let mut bytes = G7;
         bytes[17] = opcode;
         let packet = Packet::parse(&bytes, bytes.len()).unwrap();
@@ -457,7 +534,12 @@ fn window_is_one_more_than_the_wire_says() {
 fn headers_of_one_operation_fit_into_64_bytes_of_frame() {
     let opcodes = (0..=u8::MAX).filter_map(Opcode::from_u8);
     for opcode in opcodes {
-        assert!(14 + Sunh::LEN + FIXED_LEN + opcode.header_len() <= 64);
+        // The block of an atomic and of its response counts as header.
+        let block = match opcode {
+            Opcode::Atomic | Opcode::AtomicResponse => BLOCK_MIN as usize,
+            _ => 0,
+        };
+        assert!(14 + Sunh::LEN + FIXED_LEN + opcode.header_len() - block <= 64);
     }
 }
 
@@ -486,7 +568,8 @@ fn any_bytes_parse_or_are_refused() {
         let len = usize::from(random()) % 120;
         let mut bytes: Vec<u8> = (0..len).map(|_| random()).collect();
         if len > 17 {
-            bytes[17] = [0, 1, 2, 8, 9, 10, 11, 12, 0xc0, 0xc1, 99][usize::from(random()) % 11];
+            bytes[17] =
+                [0, 1, 2, 8, 9, 10, 11, 12, 0xc0, 0xc1, 0xc2, 0xc3, 99][usize::from(random()) % 13];
         }
         let packet_len = len + usize::from(random() % 4) * 16;
         let Ok(packet) = Packet::parse(&bytes, packet_len) else {

@@ -443,6 +443,9 @@ pub mod conn {
     pub const WANT_STATS: u16 = 22;
     /// `stats` (nest).
     pub const STATS: u16 = 23;
+    /// 1 if every packet that this node sends is another flow to the network, by flow label
+    /// or source port; needs ordered-tx 0. (u8)
+    pub const SPRAY: u16 = 24;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -560,6 +563,11 @@ pub mod conn {
             name: "stats",
             nested: Some(super::conn_stats::ATTRS),
         },
+        super::Attr {
+            number: SPRAY,
+            name: "spray",
+            nested: None,
+        },
     ];
 }
 
@@ -668,6 +676,10 @@ pub mod conn_stats {
     /// Receive window advertised last, packets: what pdl_receive_budget leaves of
     /// pdl_receive_win. (uint)
     pub const RX_WINDOW: u16 = 40;
+    /// Atomic operations asked for. (uint)
+    pub const TX_ATOMICS: u16 = 41;
+    /// Atomic operations carried out for the peer. (uint)
+    pub const RX_ATOMICS: u16 = 42;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -868,6 +880,16 @@ pub mod conn_stats {
         super::Attr {
             number: RX_WINDOW,
             name: "rx-window",
+            nested: None,
+        },
+        super::Attr {
+            number: TX_ATOMICS,
+            name: "tx-atomics",
+            nested: None,
+        },
+        super::Attr {
+            number: RX_ATOMICS,
+            name: "rx-atomics",
             nested: None,
         },
     ];

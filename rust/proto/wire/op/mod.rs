@@ -3,6 +3,8 @@
 //!
 //! Later headers of a packet are only 4-byte aligned, so each is read from explicit bytes.
 
+mod atomic;
+mod atomic_response;
 mod error;
 mod read;
 mod read_response;
@@ -12,6 +14,8 @@ mod send_qp_ext;
 mod write;
 mod write_ext;
 
+pub use atomic::{AtomicKind, AtomicOp};
+pub use atomic_response::AtomicResponseOp;
 pub use error::TransactionErrorOp;
 pub use read::ReadOp;
 pub use read_response::ReadResponseOp;
@@ -38,6 +42,8 @@ pub enum Op {
     SendQp(SendQpOp),
     WriteExt(WriteExtOp),
     SendQpExt(SendQpExtOp),
+    Atomic(AtomicOp),
+    AtomicResponse(AtomicResponseOp),
 }
 
 impl Op {
@@ -57,6 +63,10 @@ impl Op {
             Opcode::SendQp => Self::SendQp(SendQpOp::parse(bytes.first_chunk()?)),
             Opcode::WriteExt => Self::WriteExt(WriteExtOp::parse(bytes.first_chunk()?)),
             Opcode::SendQpExt => Self::SendQpExt(SendQpExtOp::parse(bytes.first_chunk()?)),
+            Opcode::Atomic => Self::Atomic(AtomicOp::parse(bytes.first_chunk()?)),
+            Opcode::AtomicResponse => {
+                Self::AtomicResponse(AtomicResponseOp::parse(bytes.first_chunk()?))
+            }
         })
     }
 
@@ -71,6 +81,8 @@ impl Op {
             Self::SendQp(op) => put(out, &op.bytes()),
             Self::WriteExt(op) => put(out, &op.bytes()),
             Self::SendQpExt(op) => put(out, &op.bytes()),
+            Self::Atomic(op) => put(out, &op.bytes()),
+            Self::AtomicResponse(op) => put(out, &op.bytes()),
         }
     }
 }
@@ -80,7 +92,7 @@ fn put(out: &mut [u8], bytes: &[u8]) -> Option<usize> {
     Some(bytes.len())
 }
 
-/// The byte of flags that both extension headers carry [proto 7].
+/// The byte of flags that extension headers with data carry [proto 7].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtFlags {
     /// Trailing bytes of the block that are not data, 0..=15.

@@ -39,6 +39,17 @@ impl Owner for Target<'_> {
         self.0.answer(address, len.into(), Block::default())
     }
 
+    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
+        let Atomic {
+            address,
+            kind,
+            operand,
+            compare,
+        } = atomic;
+        self.0.answer(address, operand, Block::default())?;
+        Ok(kind.apply(address, operand, compare))
+    }
+
     fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         self.0.answer(key.into(), offset.into(), data)
     }

@@ -12,7 +12,7 @@ use crate::{seeds, MS, US};
 use superp_proto::wire::{PdlHeader, TalHeader, HEADERS_MAX};
 use superp_proto::{Code, Config, Payload};
 
-const OPCODES: [u8; 13] = [0, 0, 1, 2, 8, 9, 10, 11, 12, 0xc0, 0xc1, 0xc3, 77];
+const OPCODES: [u8; 14] = [0, 0, 1, 2, 8, 9, 10, 11, 12, 0xc0, 0xc1, 0xc2, 0xc3, 77];
 
 fn config(rng: &mut Rng) -> Config {
     Config {
@@ -70,7 +70,7 @@ fn packet(rng: &mut Rng, last: &PdlHeader, tal: &TalHeader, sent: &PdlHeader) ->
     let header = match opcode {
         8 => 12,
         12 => 4,
-        0xc0 | 0xc1 => 16,
+        0xc0..=0xc3 => 16,
         0 | 1 => 0,
         _ => 8,
     };
@@ -79,7 +79,7 @@ fn packet(rng: &mut Rng, last: &PdlHeader, tal: &TalHeader, sent: &PdlHeader) ->
         let mut op: Vec<u8> = (0..header)
             .map(|_| rng.pick(&[0, 0, 0, 1, 16, 0xff]))
             .collect();
-        if matches!(opcode, 8 | 9 | 0xc0) && rng.chance(900) {
+        if matches!(opcode, 8 | 9 | 0xc0 | 0xc2) && rng.chance(900) {
             op[..8].copy_from_slice(&address);
         }
         bytes.extend(op);

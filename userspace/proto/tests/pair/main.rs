@@ -4,6 +4,7 @@
 //!
 //! `SUPERP_SEED=n cargo test` runs one seed of each random test, `SUPERP_SEEDS=n` that many.
 
+mod atomics;
 mod clean;
 mod hostile;
 mod link;

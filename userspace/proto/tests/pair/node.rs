@@ -2,7 +2,7 @@
 //! Memory, receive contexts and queue pairs of one end.
 
 use std::collections::HashMap;
-use superp_proto::{Block, Code, Immediate, Owner, Segment};
+use superp_proto::{Atomic, AtomicKind, Block, Code, Immediate, Owner, Segment};
 
 /// First address of the memory that may be written and read.
 pub(crate) const BASE: u64 = 0x1234_0000_0000;
@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     partial: HashMap<u16, Vec<(Segment, Vec<u8>)>>,
     pub(crate) messages: Vec<Message>,
     pub(crate) immediates: Vec<Immediate>,
+    /// Atomics carried out, with the value that each found.
+    pub(crate) atomics: Vec<(Atomic, u64)>,
     /// XIDs in the order of their completion.
     pub(crate) completed: Vec<u16>,
     pub(crate) aborted: Vec<u16>,
@@ -95,6 +97,21 @@ impl Owner for Delivery<'_> {
 
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code> {
         self.memory.range(address, len as usize).map(|_| ())
+    }
+
+    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
+        let range = self.memory.range(atomic.address, 8)?;
+        let bytes = &mut self.memory.bytes[range];
+        let original = u64::from_le_bytes((&*bytes).try_into().unwrap());
+        let value = match atomic.kind {
+            AtomicKind::FetchAdd => original.wrapping_add(atomic.operand),
+            AtomicKind::CompareSwap if original == atomic.compare => atomic.operand,
+            AtomicKind::CompareSwap => original,
+            AtomicKind::Swap => atomic.operand,
+        };
+        bytes.copy_from_slice(&value.to_le_bytes());
+        self.memory.atomics.push((atomic, original));
+        Ok(original)
     }
 
     fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {

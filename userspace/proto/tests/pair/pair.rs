@@ -37,6 +37,8 @@ pub(crate) struct End {
     pub(crate) memory: Memory,
     pub(crate) submitted: HashMap<u64, Submitted>,
     pub(crate) completed: HashMap<u64, Result<(), Code>>,
+    /// What atomics brought.
+    pub(crate) originals: HashMap<u64, u64>,
     /// Tokens in the order of completion.
     pub(crate) order: Vec<u64>,
     pub(crate) reports: Vec<Report>,
@@ -66,6 +68,7 @@ impl End {
             memory: Memory::new(memory),
             submitted: HashMap::new(),
             completed: HashMap::new(),
+            originals: HashMap::new(),
             order: Vec::new(),
             reports: Vec::new(),
             broken: None,
@@ -163,7 +166,13 @@ impl End {
     fn events(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             match event {
-                Event::Completed { xid, token, result } => {
+                Event::Completed {
+                    xid,
+                    token,
+                    result,
+                    original,
+                } => {
+                    self.originals.extend(original.map(|value| (token, value)));
                     assert_eq!(self.submitted[&token].xid, xid);
                     let before = self.completed.insert(token, result);
                     assert!(before.is_none(), "{token} completed twice");

@@ -273,6 +273,7 @@ impl Work {
             }
             match request.op {
                 ReqOp::Noop | ReqOp::LastNull => {}
+                ReqOp::Atomic { .. } => unreachable!("tested by themselves"),
                 ReqOp::Read { .. } => {
                     let came = &here.memory.reads[token];
                     for (i, byte) in came.iter().enumerate() {
