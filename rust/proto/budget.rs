@@ -151,8 +151,8 @@ mod tests {
         budget.received(100, &mut all[0]);
         budget.received(200, &mut all[0]);
         assert_eq!(budget.share(200, all[0]), 100);
-        for i in 1..4 {
-            budget.received(1900, &mut all[i]);
+        for activity in &mut all[1..4] {
+            budget.received(1900, activity);
         }
         assert_eq!([0, 1, 2, 3].map(|i| budget.share(1900, all[i])), [25; 4]);
         assert_eq!(budget.share(1900, all[4]), 1);

@@ -163,17 +163,16 @@ fn inject(pair: &mut Pair, to: usize, psn: u32, xid: u16, rest: &[u8]) -> Option
 fn unknown_kinds_and_addresses_that_are_not_aligned_are_refused_by_name() {
     let mut pair = Pair::clean(&ext());
     pair.trace = true;
-    let mut xid = 0;
     let refused = Some(Received::Dropped(DropReason::TransactionFailed));
-    for kind in [0, 4, 5, 255] {
+    for (xid, kind) in (0u16..).zip([0, 4, 5, 255]) {
         let op = AtomicOp {
             address: BASE,
             kind,
             operand: 1,
             compare: 0,
         };
-        assert_eq!(inject(&mut pair, B, xid, xid as u16, &op.bytes()), refused);
-        xid += 1;
+        let received = inject(&mut pair, B, xid.into(), xid, &op.bytes());
+        assert_eq!(received, refused);
     }
     let errors = pair.log.iter().filter_map(|entry| match entry.2.payload {
         Payload::Error(op) => Some((op.major, op.minor)),
