@@ -2,8 +2,11 @@
 //! Command of the simulator.
 
 use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use superp_sim::{check, Sabotage};
+use superp_sim::scenario::Name;
+use superp_sim::{check, plot, report, scenario, Sabotage};
 
 /// Simulates fabrics of SUPERp nodes on virtual time
 #[derive(Parser)]
@@ -17,6 +20,10 @@ struct Cli {
 enum Command {
     /// Runs random schedules and checks every invariant
     Check(Check),
+    /// Runs a load on a leaf-spine fabric and prints how it went
+    Scenario(Scenario),
+    /// Writes the results of all scenarios into the documentation
+    Report(Report),
 }
 
 #[derive(clap::Args)]
@@ -35,10 +42,72 @@ struct Check {
     sabotage: Sabotage,
 }
 
+#[derive(clap::Args)]
+struct Scenario {
+    /// The load
+    #[arg(value_enum)]
+    name: Name,
+    /// Nodes
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..=4096))]
+    nodes: u16,
+    /// Ordered connections, which keep one path, instead of unordered ones, which use all
+    #[arg(long)]
+    ordered: bool,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Prints JSON
+    #[arg(short, long)]
+    json: bool,
+    /// Draws the distribution of completion times
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Report {
+    /// Directory of simulator.md
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Check(args) => run_check(&args),
+    let done = match Cli::parse().command {
+        Command::Check(args) => return run_check(&args),
+        Command::Scenario(args) => run_scenario(&args),
+        Command::Report(args) => report::write(&args.out, args.seed),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("superp-sim: {error}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn run_scenario(args: &Scenario) -> Result<(), Box<dyn Error>> {
+    let (name, nodes) = (args.name, usize::from(args.nodes));
+    if nodes > name.nodes_max() {
+        return Err(format!("{} takes at most {} nodes", name.text(), name.nodes_max()).into());
+    }
+    let outcome = scenario::run(name, nodes, args.ordered, args.seed);
+    let outcome = outcome.map_err(|violation| violation.to_string())?;
+    if let Some(file) = &args.svg {
+        let label = report::label(&outcome);
+        let title = format!("Completion times of writes, {nodes} nodes");
+        let curve = plot::distribution(&label, &outcome.latencies);
+        plot::latency(file, &title, &[curve])?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        print!("{}", report::table(&[outcome]));
+    }
+    Ok(())
 }
 
 fn run_check(args: &Check) -> ExitCode {

@@ -230,7 +230,10 @@ impl Owner for Delivery<'_> {
         let first = pieces[0].0;
         let mut data = Vec::new();
         for (segment, piece) in &pieces {
-            if segment.ext.is_some_and(|ext| ext.offset as usize != data.len()) {
+            if segment
+                .ext
+                .is_some_and(|ext| ext.offset as usize != data.len())
+            {
                 return Err(Code::MALFORMED_LENGTH);
             }
             data.extend_from_slice(piece);

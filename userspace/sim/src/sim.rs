@@ -96,11 +96,6 @@ impl Sim {
         self.queue.push(at, Event::Pause { node, until });
     }
 
-    /// Virtual time in ns.
-    pub(crate) fn now(&self) -> u64 {
-        self.now
-    }
-
     /// What happened.
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
@@ -112,9 +107,8 @@ impl Sim {
         for end in &self.ends {
             let stats: &Stats = end.conn.stats();
             totals.tx_packets += stats.tx_packets;
-            totals.retransmits += stats.retransmits_fast
-                + stats.retransmits_timeout
-                + stats.retransmits_full_window;
+            totals.retransmits +=
+                stats.retransmits_fast + stats.retransmits_timeout + stats.retransmits_full_window;
             totals.timeouts += stats.timeouts;
         }
         totals.ring_drops = self.nodes.iter().map(|node| node.drops).sum();
@@ -176,7 +170,8 @@ impl Sim {
         if packet.next_link().is_some() {
             return self.forward(packet);
         }
-        self.trace.note(self.now, "arrive", packet.from, &packet.bytes);
+        self.trace
+            .note(self.now, "arrive", packet.from, &packet.bytes);
         let node = packet.to;
         if let Some(at) = self.nodes[node].arrive(self.now, packet) {
             self.queue.push(at, Event::Run { node });
@@ -309,7 +304,9 @@ impl Sim {
                 // ever damaged here. What remains is a reply to what is no longer known.
                 None => {
                     if let Payload::Reply(reply) = &transmit.payload {
-                        state.conn.refuse_reply(reply.xid, superp_proto::Code::ACCESS);
+                        state
+                            .conn
+                            .refuse_reply(reply.xid, superp_proto::Code::ACCESS);
                     }
                     match state.packet(&transmit.without_payload()) {
                         Some(bytes) => bytes,

@@ -30,7 +30,10 @@ impl Job {
     }
 
     fn writes(&self) -> bool {
-        matches!(self.request.op, ReqOp::Write { .. } | ReqOp::WriteExt { .. })
+        matches!(
+            self.request.op,
+            ReqOp::Write { .. } | ReqOp::WriteExt { .. }
+        )
     }
 }
 
@@ -277,10 +280,13 @@ impl Work {
             _ => {}
         }
         self.open.insert(token);
-        self.jobs.insert(token, Job {
-            submitted: now,
-            ..job
-        });
+        self.jobs.insert(
+            token,
+            Job {
+                submitted: now,
+                ..job
+            },
+        );
         Ok(())
     }
 
@@ -298,7 +304,10 @@ impl Work {
             return err(format!("request {token} was never submitted, or is over"));
         };
         if job.xid != xid || job.result.is_some() {
-            return err(format!("{:?} completes again, or as XID {xid}", job.request));
+            return err(format!(
+                "{:?} completes again, or as XID {xid}",
+                job.request
+            ));
         }
         job.result = Some(result);
         self.open.remove(&token);
@@ -311,7 +320,10 @@ impl Work {
         let job = &self.jobs[&token];
         let aborted = matches!(result, Err(code) if code.major == Code::ABORTED.major);
         if trusted && !aborted && result != job.expect {
-            return err(format!("{:?}: {result:?} instead of {:?}", job.request, job.expect));
+            return err(format!(
+                "{:?}: {result:?} instead of {:?}",
+                job.request, job.expect
+            ));
         }
         if self.keep {
             return Ok(());
@@ -390,7 +402,10 @@ impl Job {
                     };
                     check_write(bytes, times, &self.data[op * len..(op + 1) * len])?;
                 }
-                let ReqOp::WriteExt { qp, imm: Some(imm), .. } = self.request.op else {
+                let ReqOp::WriteExt {
+                    qp, imm: Some(imm), ..
+                } = self.request.op
+                else {
                     return Ok(());
                 };
                 let expected = (imm, self.data.len() as u32, 1);
