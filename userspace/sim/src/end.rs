@@ -33,6 +33,9 @@ pub(crate) struct End {
     pub(crate) sabotage: Sabotage,
     /// Packets in flight that both ends agreed on.
     pub(crate) window: u32,
+    /// Greatest receive window that the peer has advertised; `None`: nothing has come yet.
+    advertised: Option<u32>,
+    next_psn: u32,
     held: Vec<Option<Vec<u8>>>,
     /// PSNs delivered, counted from the first.
     delivered: Vec<u64>,
@@ -48,6 +51,8 @@ impl End {
             node,
             held: vec![None; conn.psn_slots()],
             window: config.pdl_window_size,
+            advertised: None,
+            next_psn: config.start_psn,
             conn,
             memory: Memory::default(),
             work,
@@ -108,6 +113,28 @@ impl End {
         (whole && bytes.len() <= self.conn.config().mtu as usize).then_some(bytes)
     }
 
+    /// Judges a packet that the connection wants sent, before it is.
+    pub(crate) fn sending(&mut self, transmit: &Transmit) -> Check {
+        self.timers.packet();
+        let ahead = transmit.psn.wrapping_sub(self.next_psn) as i32;
+        if ahead < 0 {
+            return Ok(());
+        }
+        self.next_psn = transmit.psn.wrapping_add(1);
+        let inflight = self.conn.inflight_packets();
+        // One packet may always be in flight.
+        let over = |window| self.trusted && inflight > window;
+        let beyond = self.advertised.is_some_and(over);
+        if ahead > 0 || transmit.retransmit || beyond {
+            let text = format!(
+                "new PSN {} with {inflight} packets in flight, {:?} advertised, {ahead} skipped",
+                transmit.psn, self.advertised
+            );
+            return Err((Invariant::Window, text));
+        }
+        Ok(())
+    }
+
     /// Takes a packet from the network.
     pub(crate) fn take(&mut self, now: u64, mut bytes: Vec<u8>) -> Check {
         self.received += 1;
@@ -122,6 +149,7 @@ impl End {
             };
         };
         let psn = packet.pdl().psn;
+        self.advertised = self.advertised.max(Some(packet.pdl().window));
         let mut owner = Delivery {
             memory: &mut self.memory,
             packet: &bytes,

@@ -74,7 +74,8 @@ pub(crate) struct TimerWatch {
     second: u64,
     timeouts_before: u64,
     expiries_before: u64,
-    packets_before: u64,
+    /// Packets before it and before the one watched last: what they started may expire in this one.
+    packets_before: [u64; 2],
 }
 
 impl TimerWatch {
@@ -103,7 +104,7 @@ pub(crate) fn step(end: &mut End, now: u64) -> Result<(), (Invariant, String)> {
         watch.second = now;
         watch.timeouts_before = timeouts;
         watch.expiries_before = watch.expiries;
-        watch.packets_before = watch.packets;
+        watch.packets_before = [watch.packets_before[1], watch.packets];
     }
     let least = config.pdl_retrans_time_out.max(TIMER_LEAST);
     let timeouts = timeouts - watch.timeouts_before;
@@ -112,7 +113,7 @@ pub(crate) fn step(end: &mut End, now: u64) -> Result<(), (Invariant, String)> {
         return Err((Invariant::TimerStorm, text));
     }
     // A timeout may come in two steps when it is late.
-    let cause = 2 * (watch.packets - watch.packets_before) + 2 * timeouts + 8;
+    let cause = 2 * (watch.packets - watch.packets_before[0]) + 2 * timeouts + 8;
     let expiries = watch.expiries - watch.expiries_before;
     if expiries > cause {
         let text = format!("{expiries} expiries in a second, cause for {cause}");

@@ -291,7 +291,8 @@ impl Sim {
         while let Some(transmit) = self.ends[end].conn.poll_transmit(now) {
             self.active = now;
             let state = &mut self.ends[end];
-            state.timers.packet();
+            let judged = state.sending(&transmit);
+            self.judge(end, judged)?;
             let to = self.ends[end ^ 1].node;
             let state = &mut self.ends[end];
             let bytes = match state.packet(&transmit) {
