@@ -9,7 +9,7 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs demo check vm lint update-kernel \
+.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint update-kernel \
 	distclean $(HOMES:%=modules-%)
 
 modules: requirements
@@ -52,6 +52,10 @@ demo:
 check:
 	@$(VM)/check
 
+check-long:
+	@selftests/sim/run 2000000
+	@SUPERP_SEEDS=100000 $(VM)/cargo test --release --locked -p superp-proto --test pair every_schedule
+
 vm:
 	@$(VM)/shell $(VMHOME)
 
@@ -75,6 +79,7 @@ help:
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
+	@echo '  make check-long       random schedules of protocol and simulator in large numbers'
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'
 	@echo '  make modules-stock    superp.ko for the distribution kernel; also modules-uml, modules-debug'
 	@echo '  make lint             formatting, clippy, shellcheck, the house rules'

@@ -225,7 +225,12 @@ impl End {
     pub(crate) fn events(&mut self, now: u64, peer: &mut Memory) -> Check {
         while let Some(event) = self.conn.poll_event() {
             match event {
-                Event::Completed { xid, token, result } => {
+                Event::Completed {
+                    xid,
+                    token,
+                    result,
+                    original,
+                } => {
                     self.completions += 1;
                     let fifth = self.completions % 5 == 0;
                     let times = match self.sabotage {
@@ -233,7 +238,7 @@ impl End {
                         Sabotage::RepeatCompletion if fifth => 2,
                         _ => 1,
                     };
-                    let told = (xid, token, result);
+                    let told = (xid, token, result, original);
                     let (trusted, here) = (self.trusted, &mut self.memory);
                     for _ in 0..times {
                         self.work.completed(now, told, trusted, here, peer)?;

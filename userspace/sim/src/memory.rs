@@ -5,7 +5,7 @@
 use crate::invariant::Invariant;
 use crate::sabotage::Sabotage;
 use std::collections::BTreeMap;
-use superp_proto::{Block, Code, Immediate, Owner, Segment};
+use superp_proto::{Atomic, Block, Code, Immediate, Owner, Segment};
 
 /// First address of the region.
 pub(crate) const BASE: u64 = 0x1234_0000_0000;
@@ -179,6 +179,21 @@ impl Owner for Delivery<'_> {
 
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code> {
         self.memory.range(address, len as usize).map(|_| ())
+    }
+
+    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
+        let at = self.memory.range(atomic.address, 8)?;
+        let bytes = &self.memory.region.bytes[at..at + 8];
+        let original = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let Atomic {
+            kind,
+            operand,
+            compare,
+            ..
+        } = atomic;
+        let value = kind.apply(original, operand, compare).to_le_bytes();
+        self.place(&value, |memory, data| memory.region.put(at, data));
+        Ok(original)
     }
 
     fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {

@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Send,
     SendQp,
     SendQpExt,
+    Atomic,
     LastNull,
 }
 
@@ -141,22 +142,23 @@ impl Random {
             return Next::Rest(1 + rng.below(self.rest));
         }
         self.left -= 1;
-        let kind = match rng.below(if self.ext { 10 } else { 7 }) {
+        let kind = match rng.below(if self.ext { 11 } else { 7 }) {
             0 => Kind::Noop,
             1 | 2 => Kind::Read,
             3 | 4 => Kind::Write,
             5 => Kind::Send,
             6 => Kind::SendQp,
             7 => Kind::WriteExt,
+            8 => Kind::Atomic,
             _ => Kind::SendQpExt,
         };
         let min = match kind {
-            Kind::Noop | Kind::LastNull | Kind::Read | Kind::SendQpExt => 0,
+            Kind::Noop | Kind::LastNull | Kind::Read | Kind::SendQpExt | Kind::Atomic => 0,
             Kind::WriteExt => 1,
             Kind::Write | Kind::Send | Kind::SendQp => 16,
         };
         let (mut count, mut len) = (1, length(rng, min, self.mtu));
-        if kind == Kind::Noop {
+        if matches!(kind, Kind::Noop | Kind::Atomic) {
             len = 0;
         } else if kind != Kind::SendQpExt && rng.chance(300) {
             len = rng.range(min.max(1), 80);

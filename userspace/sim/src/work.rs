@@ -6,7 +6,7 @@ use crate::memory::{untouched, Memory, Placed, BAD_KEY, BAD_QP, BEYOND, NOWHERE}
 use crate::rng::Rng;
 use crate::source::{Kind, Next, Source, Wish};
 use std::collections::{BTreeMap, BTreeSet};
-use superp_proto::{Barrier, Code, Connection, Heap, ReqOp, Request, SubmitError};
+use superp_proto::{AtomicKind, Barrier, Code, Connection, Heap, ReqOp, Request, SubmitError};
 
 /// What is wrong.
 pub(crate) type Check = Result<(), (Invariant, String)>;
@@ -32,7 +32,7 @@ impl Job {
     fn writes(&self) -> bool {
         matches!(
             self.request.op,
-            ReqOp::Write { .. } | ReqOp::WriteExt { .. }
+            ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Atomic { .. }
         )
     }
 }
@@ -180,7 +180,7 @@ impl Work {
         let (count, len) = (wish.count, wish.len);
         let bytes = len as usize * usize::from(count);
         // Bad places are of requests with one operation and some data.
-        let bad = wish.bad && count == 1 && len > 0;
+        let bad = wish.bad && count == 1 && (len > 0 || wish.kind == Kind::Atomic);
         let id = token as u32 + 0x1000;
         let mut expect = Ok(());
         let mut addresses = Vec::new();
@@ -196,6 +196,13 @@ impl Work {
                     _ => (BEYOND, Code::ACCESS_BOUNDS),
                 };
                 (addresses[0], expect) = (place, Err(code));
+            }
+        }
+        if wish.kind == Kind::Atomic {
+            // A multiple of 8 with 8 bytes behind it.
+            addresses.push(peer.grow(15).next_multiple_of(8));
+            if bad {
+                (addresses[0], expect) = (BEYOND, Err(Code::ACCESS_BOUNDS));
             }
         }
         let address = addresses.first().copied().unwrap_or(0);
@@ -228,6 +235,7 @@ impl Work {
                     .collect();
                 ReqOp::Send { key, offset: 0 }
             }
+            Kind::Atomic => self.atomic(address),
             Kind::SendQp => ReqOp::SendQp {
                 qp: bad_qp(id, &mut expect),
             },
@@ -257,6 +265,25 @@ impl Work {
             expect,
             submitted: 0,
             result: None,
+        }
+    }
+
+    /// A change of what nobody has written to.
+    fn atomic(&mut self, address: u64) -> ReqOp {
+        let compare = match self.rng.chance(500) {
+            true => untouched_value(address),
+            false => self.rng.bits(),
+        };
+        let kind = match self.rng.below(3) {
+            0 => AtomicKind::FetchAdd,
+            1 => AtomicKind::CompareSwap,
+            _ => AtomicKind::Swap,
+        };
+        ReqOp::Atomic {
+            address,
+            kind,
+            operand: self.rng.bits(),
+            compare,
         }
     }
 
@@ -290,11 +317,11 @@ impl Work {
         Ok(())
     }
 
-    /// Takes a completion: XID, token, result. `trusted`: nothing on the way was damaged.
+    /// Takes a completion: XID, token, result, original value of an atomic. `trusted`: nothing on the way was damaged.
     pub(crate) fn completed(
         &mut self,
         now: u64,
-        (xid, token, result): (u16, u64, Result<(), Code>),
+        (xid, token, result, original): (u16, u64, Result<(), Code>, Option<u64>),
         trusted: bool,
         here: &mut Memory,
         peer: &mut Memory,
@@ -316,6 +343,15 @@ impl Work {
         }
         if trusted && result.is_ok() {
             self.jobs[&token].verify(here, peer)?;
+            let expected = match self.jobs[&token].request.op {
+                ReqOp::Atomic { address, .. } => Some(untouched_value(address)),
+                _ => None,
+            };
+            if original != expected {
+                return err(format!(
+                    "original value {original:x?} instead of {expected:x?}"
+                ));
+            }
         }
         let job = &self.jobs[&token];
         let aborted = matches!(result, Err(code) if code.major == Code::ABORTED.major);
@@ -354,6 +390,7 @@ impl Work {
             job.verify(here, peer)?;
             match job.request.op {
                 ReqOp::Write { .. } | ReqOp::WriteExt { .. } => placed += job.bytes() as u64,
+                ReqOp::Atomic { .. } => placed += 8,
                 ReqOp::SendQp { .. } | ReqOp::SendQpExt { .. } => messages += 1,
                 _ => {}
             }
@@ -387,6 +424,18 @@ impl Job {
         let len = self.request.len as usize;
         match self.request.op {
             ReqOp::Noop | ReqOp::LastNull => Ok(()),
+            ReqOp::Atomic {
+                address,
+                kind,
+                operand,
+                compare,
+            } => {
+                let Some((bytes, times)) = peer.at(address, 8) else {
+                    return none();
+                };
+                let value = kind.apply(untouched_value(address), operand, compare);
+                check_write(bytes, times, &value.to_le_bytes())
+            }
             ReqOp::Read { .. } => {
                 let Some((buffer, _)) = here.reads.get(&self.request.token) else {
                     return none();
@@ -457,6 +506,11 @@ fn check_write(bytes: &[u8], times: &[u8], expected: &[u8]) -> Check {
         true => Ok(()),
         false => Err((Invariant::Memory, "bytes differ".to_owned())),
     }
+}
+
+/// The 64 bits at an address that nobody wrote to.
+fn untouched_value(address: u64) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| untouched(address + i as u64)))
 }
 
 /// Random bytes.
