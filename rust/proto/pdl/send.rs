@@ -140,7 +140,8 @@ impl<A: Slabs> SendWindow<A> {
             slots: Slots::new(config.pdl_window_size)?,
             acked: Bitmap::new(config.pdl_window_size, config.start_psn)?,
             next_spsn: config.start_psn,
-            window: config.pdl_window_size,
+            // Until the peer says more: many that begin at the same time must not be too many.
+            window: config.receive_window(),
             window_max: config.pdl_window_size,
             sent: List::EMPTY,
             missing: List::EMPTY,

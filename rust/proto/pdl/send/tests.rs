@@ -448,6 +448,19 @@ fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
 }
 
 #[test]
+fn first_flight_supposes_a_peer_with_the_own_receive_window() {
+    let mut config = config(64, 0);
+    config.pdl_receive_win = 2;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut window, 0, 1);
+    assert!(window.has_room(0));
+    send(&mut window, 0, 1);
+    assert!(!window.has_room(0));
+    take(&mut window, 1, &ack(0, &[]));
+    assert!(window.has_room(0));
+}
+
+#[test]
 fn packet_whose_turn_comes_late_does_not_break_the_connection() {
     let mut config = config(64, 0);
     config.pdl_max_rtx = 1;
