@@ -267,7 +267,9 @@ impl Node {
         drop(config);
         conn.stop();
         conn.close_path();
-        self.budget.lock().leave(conn.activity());
+        // Not in one expression: the connection's lock is the outer one.
+        let activity = conn.activity();
+        self.budget.lock().leave(activity);
         netlink::notify(
             self,
             Event::ConnDeleted {
