@@ -487,11 +487,11 @@ impl Conn {
             } => {
                 inner.transaction_ended(token, result, original, now);
             }
-            proto::Event::Writable => {}
-            proto::Event::Drained => {
+            proto::Event::Drained if inner.state == ConnState::Draining => {
                 inner.state = ConnState::Quiescent;
                 self.tell_state(ConnState::Quiescent, "");
             }
+            proto::Event::Writable | proto::Event::Drained => {}
             proto::Event::Report(report) => netlink::notify(
                 &self.node,
                 Event::Report {
