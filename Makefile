@@ -9,8 +9,8 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint update-kernel \
-	distclean $(HOMES:%=modules-%)
+.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint conformance \
+	update-kernel distclean $(HOMES:%=modules-%)
 
 modules: requirements
 	@mkdir -p $(OUT)
@@ -62,6 +62,9 @@ vm:
 lint:
 	@selftests/lint/run
 
+conformance:
+	@selftests/conformance/check
+
 update-kernel:
 	@$(VM)/update-kernel
 
@@ -83,5 +86,6 @@ help:
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'
 	@echo '  make modules-stock    superp.ko for the distribution kernel; also modules-uml, modules-debug'
 	@echo '  make lint             formatting, clippy, shellcheck, the house rules'
+	@echo '  make conformance      what of the specification has code and tests, and what is open'
 	@echo '  make update-kernel    use the newest kernel there is now'
 	@echo '  make clean            remove build/; distclean: also the cache'

@@ -148,6 +148,35 @@ mod tests {
     }
 
     #[test]
+    fn ranges_and_defaults_are_those_of_the_specification() {
+        const NO_LIMIT: u64 = u64::MAX;
+        // Of the times, defaults are ours [proto 3.13].
+        let specified = [
+            ("pdl_retrans_time_out", 100, NO_LIMIT, 10_000_000),
+            ("pdl_rtx_time_win", 0, NO_LIMIT, 0),
+            ("pdl_rtx_max_pkts", 0, 64, 8),
+            ("pdl_max_rtx", 1, 8, 4),
+            ("pdl_delayed_ack_time", 100, NO_LIMIT, 500_000),
+            ("pdl_window_size", 16, 1024, 32),
+            ("pdl_conns_per_xpu", 1, 4096, 64),
+            ("pdl_receive_win", 1, 1024, 32),
+            ("nh_udp_port", 0, 65_535, 7777),
+            ("nh_num_caddr_bits", 8, 16, 12),
+            ("nh_hop_limit", 1, 15, 15),
+            ("tal_trans_window", 1, 1024, 32),
+            ("tal_max_pkt_per_trans", 1, 4096, 32),
+            ("tal_max_ops_per_pkt", 1, 15, 8),
+            ("tal_transaction_timeout", 0, NO_LIMIT, 0),
+            ("cm_port", 0, 65_535, 7778),
+        ];
+        for (name, min, max, default) in specified {
+            let param = Param::find(name).unwrap();
+            assert_eq!((param.min, param.max), (min, max), "{name}");
+            assert_eq!(param.default, default, "{name}");
+        }
+    }
+
+    #[test]
     fn error_names_parameter_value_and_range() {
         let error = PDL_WINDOW_SIZE.check(2000).unwrap_err();
         let text = alloc::format!("{error}");

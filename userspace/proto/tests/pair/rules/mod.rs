@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One rule of the protocol each, seen from outside.
 
+mod answers;
 mod delivery;
+mod numbers;
 mod transactions;
 
 use crate::node::BASE;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! When a target answers, and which answers an initiator takes.
+
+use super::*;
+use crate::pair::{A, B};
+use crate::SECOND;
+use superp_proto::{DropReason, Request, SubmitError};
+
+/// Header and block of a Read response of 16 bytes.
+fn response(offset: u32) -> Vec<u8> {
+    let mut op = vec![0; 4];
+    op.extend(offset.to_le_bytes());
+    op.extend([0x66; 16]);
+    op
+}
+
+fn unordered() -> Config {
+    Config {
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    }
+}
+
+fn reason(pair: &mut Pair, end: usize) -> Option<DropReason> {
+    pair.ends[end].reports.pop().map(|report| report.reason)
+}
+
+#[test]
+fn request_is_answered_only_when_all_of_its_packets_are_there() {
+    let mut pair = Pair::clean(&unordered());
+    pair.trace = true;
+    let mut read = BASE.to_le_bytes().to_vec();
+    read.extend(16u32.to_le_bytes());
+    let none = u32::MAX;
+    for (psn, seqno) in [(0, 0), (1, 2)] {
+        let header = tal(Opcode::Read, seqno == 2, 1, seqno, 0);
+        inject(&mut pair, B, pdl(psn, none), header, &read);
+    }
+    let replies = |pair: &Pair| {
+        let reply = |e: &&(u64, usize, superp_proto::Transmit)| {
+            e.2.tal.opcode == Opcode::ReadResponse as u8
+        };
+        pair.log.iter().filter(reply).count()
+    };
+    assert_eq!(replies(&pair), 0);
+    inject(
+        &mut pair,
+        B,
+        pdl(2, none),
+        tal(Opcode::Read, false, 1, 1, 0),
+        &read,
+    );
+    assert_eq!(replies(&pair), 1);
+}
+
+#[test]
+fn blocks_of_different_packets_may_differ_in_length() {
+    let mut pair = Pair::clean(&unordered());
+    for (seqno, len) in [(0u16, 40), (1, 16), (2, 100)] {
+        let mut op = (BASE + 1000 * u64::from(seqno)).to_le_bytes().to_vec();
+        op.extend(vec![seqno as u8 + 1; len]);
+        let header = tal(Opcode::Write, seqno == 2, 1, seqno, 0);
+        let received = inject(&mut pair, B, pdl(seqno.into(), u32::MAX), header, &op);
+        assert_eq!(received, Received::Delivered);
+        let start = 1000 * usize::from(seqno);
+        let memory = &pair.ends[B].memory;
+        assert_eq!(memory.bytes[start..start + len], vec![seqno as u8 + 1; len]);
+        assert_eq!(memory.placed[start + len], 0);
+        assert_eq!(memory.completed.len(), usize::from(seqno == 2));
+    }
+}
+
+#[test]
+fn ack_xid_moves_over_what_is_retired_without_a_gap() {
+    let mut pair = Pair::clean(&unordered());
+    pair.trace = true;
+    let steps = [(2, u16::MAX), (1, u16::MAX), (0, 2), (4, 2), (3, 4)];
+    for (psn, (xid, expected)) in (0..).zip(steps) {
+        inject(
+            &mut pair,
+            B,
+            pdl(psn, u32::MAX),
+            tal(Opcode::Noop, true, 0, 0, xid),
+            &[],
+        );
+        assert_eq!(pair.log.last().unwrap().2.tal.ack_xid, expected);
+    }
+}
+
+#[test]
+fn wrong_seqnos_of_a_reply_are_dropped_and_reported() {
+    let mut pair = Pair::clean(&unordered());
+    let token = pair.read(A, BASE, 64);
+    pair.drive(A);
+    let mut psn = 0;
+    let mut answer = |pair: &mut Pair, seqno: u16, eom: bool, offset: u32| {
+        let header = tal(Opcode::ReadResponse, eom, 1, seqno, 0);
+        let received = inject(pair, A, pdl(psn, u32::MAX), header, &response(offset));
+        psn += 1;
+        let expected = reason(pair, A).map_or(Received::Delivered, Received::Dropped);
+        assert_eq!(received, expected);
+        received
+    };
+    let dropped = Received::Dropped;
+    assert_eq!(answer(&mut pair, 3, true, 48), Received::Delivered);
+    assert_eq!(
+        answer(&mut pair, 2, true, 32),
+        dropped(DropReason::EomDuplicate)
+    );
+    assert_eq!(answer(&mut pair, 0, false, 0), Received::Delivered);
+    assert_eq!(
+        answer(&mut pair, 0, false, 0),
+        dropped(DropReason::SeqnoDuplicate)
+    );
+    assert_eq!(
+        answer(&mut pair, 4, false, 32),
+        dropped(DropReason::SeqnoBeyondEom)
+    );
+    assert_eq!(answer(&mut pair, 1, false, 16), Received::Delivered);
+    assert!(!pair.ends[A].completed.contains_key(&token));
+    assert_eq!(answer(&mut pair, 2, false, 32), Received::Delivered);
+    assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    assert!(!pair.ends[A].memory.read_twice);
+}
+
+#[test]
+fn answers_outside_the_initiator_window_are_dropped_and_reported() {
+    let mut pair = Pair::clean(&unordered());
+    let tokens = [pair.read(A, BASE, 16), pair.read(A, BASE, 16)];
+    pair.drive(A);
+    let header = |xid| tal(Opcode::ReadResponse, true, 1, 0, xid);
+    let cases = [
+        (2, Some(DropReason::XidOutOfWindow)),
+        (u16::MAX, Some(DropReason::XidOutOfWindow)),
+        (1, None),
+        // Complete, and behind an open one.
+        (1, Some(DropReason::XidCompleted)),
+    ];
+    for (psn, (xid, expected)) in (0..).zip(cases) {
+        let received = inject(&mut pair, A, pdl(psn, 1), header(xid), &response(0));
+        let wanted = expected.map_or(Received::Delivered, Received::Dropped);
+        assert_eq!((received, reason(&mut pair, A)), (wanted, expected));
+    }
+    assert_eq!(pair.ends[A].order, tokens[1..]);
+}
+
+#[test]
+fn initiator_window_waits_for_its_lowest_transaction() {
+    let mut pair = Pair::clean(&Config {
+        tal_trans_window: 3,
+        ..unordered()
+    });
+    let tokens = [(); 3].map(|()| pair.read(A, BASE, 16));
+    pair.drive(A);
+    let noop = Request {
+        op: ReqOp::Noop,
+        count: 1,
+        len: 0,
+        token: 0,
+    };
+    let mut psn = 0;
+    for xid in [2, 1] {
+        let header = tal(Opcode::ReadResponse, true, 1, 0, xid);
+        inject(&mut pair, A, pdl(psn, 2), header, &response(0));
+        psn += 1;
+        let full = pair.try_submit(A, noop, Vec::new(), Vec::new());
+        assert_eq!(full, Err(SubmitError::WindowFull));
+    }
+    let header = TalHeader {
+        ack_xid: 2,
+        ..tal(Opcode::ReadResponse, true, 1, 0, 0)
+    };
+    inject(&mut pair, A, pdl(psn, 2), header, &response(0));
+    assert_eq!(pair.ends[A].order, [tokens[2], tokens[1], tokens[0]]);
+    for _ in 0..3 {
+        pair.try_submit(A, noop, Vec::new(), Vec::new()).unwrap();
+    }
+    assert!(pair.now < SECOND);
+}
