@@ -140,6 +140,24 @@ def udp_headers():
             same(struct.unpack_from(">I", packet.frame, 14)[0] & 0xFFFFF, 0xABC, "flow label")
 
 
+def network_headers():
+    """Traffic Class and Flow Label of a connection are those of its packets, whatever carries them."""
+    for way, traffic_class, flow_label in (("sunh", 0x28, 0x123), ("udp4", 0xB8, 0x123), ("udp6", 0x68, 0x54321)):
+        p = peer(way, "tclass", str(traffic_class), "flow-label", str(flow_label))
+        noop = p.request("write", 0)
+        frame = p.answer("No-op", lambda a: a.psn == 0).frame
+        if way == "sunh":
+            same((frame[14], struct.unpack_from(">H", frame, 16)[0] & 0xFFF), (0x28, 0x123), "class and label in SUNH")
+        elif way == "udp4":
+            same(frame[15], 0xB8, "TOS")
+        else:
+            word = struct.unpack_from(">I", frame, 14)[0]
+            same((word >> 20 & 0xFF, word & 0xFFFFF), (0x68, 0x54321), "class and label in IPv6")
+        p.ack_xid = 0
+        p.send(NOOP, eom=False)
+        ended(noop, "completed 0.0 OK")
+
+
 # ---- wrong answers ----
 
 
@@ -293,6 +311,7 @@ try:
     results.case("a message leaves as Send to QP", send_to_qp)
     results.case("5 bytes leave as extensions, padded", extensions)
     results.case("UDP ports, length, checksum and flow label", udp_headers)
+    results.case("Traffic Class and Flow Label of the connection", network_headers)
     results.case("responses beyond the request are not placed", misplaced_responses)
     results.case("a response for an operation that was not asked", wrong_operation)
     results.case("dropped: a response to a Write", response_to_write)

@@ -66,6 +66,14 @@ def golden_answers():
     p.acknowledged(6)
 
 
+def last_hop():
+    """Only forwarders look at the Hop Limit."""
+    p = peer()
+    p.link.send(p.wrap(p.packet(NOOP), hop_limit=0))
+    p.psn += 1
+    p.acknowledged(0)
+
+
 def golden_write():
     """G4, whose PSN, XID and addresses are made to fit: two blocks to two places."""
     p = peer(start_psn=7, start_xid=0x1234)
@@ -174,12 +182,12 @@ def rights_and_partition():
 
 def unknown_opcodes(way):
     p = peer(way)
-    for opcode, minor in ((0x40, 0), (WRITE_EXT, 1), (SEND_QP_EXT, 1), (ATOMIC, None)):
-        p.send(opcode, bytes(64), num_ops=1)
+    # The headers and operands of an atomic have 32 bytes, no more.
+    for opcode, minor, size in ((0x40, 0, 64), (WRITE_EXT, 1, 64), (SEND_QP_EXT, 1, 64), (ATOMIC, 1, 32)):
+        p.send(opcode, bytes(size), num_ops=1)
         error = p.answer("error", lambda a: a.error() and a.xid == p.xid).error()
         same(error[3], 2, f"major code for opcode {opcode:#x}")
-        if minor is not None:
-            same(error[4], minor, f"minor code for opcode {opcode:#x}")
+        same(error[4], minor, f"minor code for opcode {opcode:#x}")
         p.xid += 1
         p.alive()
 
@@ -303,7 +311,7 @@ TRANSACTION = [
     ("an XID beyond the window", "xid_out_of_window", dict(opcode=NOOP, xid=40)),
     ("a Read response to nothing", "xid_out_of_window", dict(opcode=RESPONSE, body=response_op(0) + bytes(16), num_ops=1)),
     ("a Transaction Error for nothing", "xid_out_of_window", dict(opcode=ERROR, body=error_op(1, 0), num_ops=1)),
-    ("an Atomic response", "unknown_opcode", dict(opcode=ATOMIC_RESPONSE, body=bytes(32), num_ops=1)),
+    ("an Atomic response to nothing", "xid_out_of_window", dict(opcode=ATOMIC_RESPONSE, body=bytes(32), num_ops=1)),
 ]
 
 
@@ -449,6 +457,7 @@ def stopped():
 try:
     nodes.superp(1, "dev", "add", "eth0")
     results.case("G1, G2, G5 and G8 are answered byte by byte as they should be", golden_answers)
+    results.case("a frame with Hop Limit 0 has arrived", last_hop)
     results.case("G4 writes its two blocks", golden_write)
     results.case("G7 writes its block", golden_udp)
     for way in ("sunh", "udp4", "udp6"):
