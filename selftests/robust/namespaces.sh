@@ -52,12 +52,14 @@ other_node_is_invisible() {
 
 flowing() { [ "$(conn_get "$nodeB" "$cid" rx-messages)" -gt 5 ]; }
 
-# The namespace of one end goes, while the other end keeps sending to it.
+# The namespace of one end goes, while the other end keeps sending to it. Nothing of it is heard
+# any more: its dying process must not end the requests with an answer (no such queue pair).
 deleted() {
 	local traffic status=0
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$cid" write,read,send 1000000 60000 16 >/tmp/traffic 2>&1 &
 	traffic=$!
 	nodes_wait 10 flowing || return 1
+	nodes_netem "$nodeB" loss 100% || return 1
 	kill -KILL "$(pgrep -P "$traffic")" || return 1
 	ip netns delete "$nodeB" || return 1
 	wait "$traffic" || status=$?
