@@ -25,3 +25,19 @@ int superp_map_insert(struct xarray *xa, u32 key, void *entry)
 {
 	return xa_insert(xa, key, entry, GFP_KERNEL);
 }
+
+/**
+ * superp_map_store - put an entry in, in place of what is there
+ * @xa: the table
+ * @key: under which key
+ * @entry: a pointer whose two low bits are clear
+ * @old: where what was there goes, or NULL
+ *
+ * Context: process.
+ * Return: 0, or -ENOMEM, which only happens when nothing was there.
+ */
+int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old)
+{
+	*old = xa_store(xa, key, entry, GFP_KERNEL);
+	return xa_err(*old);
+}

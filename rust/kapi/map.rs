@@ -105,6 +105,27 @@ impl<T: Send + Sync> RcuMap<T> {
         to_result(ret)
     }
 
+    /// Puts an object in, in the place of the one that is there: a lookup finds one of the two. The
+    /// old one is dropped after a grace period. Process context, sleeps if there is an old one.
+    ///
+    /// Errors: `ENOMEM`, only if there is none.
+    pub(crate) fn store(&self, key: u32, object: Arc<T>) -> Result {
+        let entry: *mut ffi::c_void = Arc::into_raw(object).cast_mut().cast();
+        let mut old = ptr::null_mut();
+        // SAFETY: By the type invariant the xarray is initialised; `old` is valid for the call.
+        let ret = unsafe { c::superp_map_store(self.xa.get().cast(), key, entry, &mut old) };
+        if ret < 0 {
+            // SAFETY: `entry` comes from `Arc::into_raw` and did not get into the table.
+            drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
+        } else if !old.is_null() {
+            // SAFETY: No requirements but the context, which is this function's.
+            unsafe { bindings::synchronize_rcu() };
+            // SAFETY: By the type invariant the entry owned a reference, which is ours now.
+            drop(unsafe { Arc::from_raw(old.cast::<T>().cast_const()) });
+        }
+        to_result(ret)
+    }
+
     /// Takes an object out, and returns it when no lookup that found it in the table is under way
     /// any more. Process context, sleeps for a grace period (some 10 ms).
     pub(crate) fn remove(&self, key: u32) -> Option<Arc<T>> {

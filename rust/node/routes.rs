@@ -150,12 +150,10 @@ impl Node {
         if hops.push_within_capacity(hop).is_err() {
             return Err(Refusal::new(ENOSPC, c"the address has 8 next hops already"));
         }
-        self.route_put(address, hops).map_err(|_| {
-            Refusal::new(
-                ENOMEM,
-                c"no memory for the route: the address has no next hop now",
-            )
-        })
+        let route = Arc::new(Route { hops }, GFP_KERNEL).map_err(no_memory)?;
+        self.routes
+            .store(address.into(), route)
+            .map_err(|e| Refusal::new(e, c"no memory for the route"))
     }
 
     fn hop_path(&self, ifindex: u32, via: Via) -> Result<Path, Refusal> {
@@ -181,49 +179,36 @@ impl Node {
             .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
     }
 
-    /// Puts the ways to an address in the place of those before.
-    fn route_put(&self, address: u16, hops: KVec<Arc<Hop>>) -> Result {
-        let route = match hops.is_empty() {
-            true => None,
-            false => Some(Arc::new(Route { hops }, GFP_KERNEL)?),
-        };
-        drop(self.routes.remove(address.into()));
-        match route {
-            Some(route) => self.routes.insert(address.into(), route),
-            None => Ok(()),
-        }
-    }
-
     /// Removes the ways to an address, or those over one device. Process context.
     pub(crate) fn route_del(&self, address: u16, ifindex: Option<u32>) -> Result<(), Refusal> {
-        let config = self.config.lock();
+        let _config = self.config.lock();
         let none = || Refusal::new(ENOENT, c"the address has no such route");
         let route = self.routes.get(address.into()).ok_or_else(none)?;
         let over = |hop: &Arc<Hop>| ifindex.is_none_or(|ifindex| hop.ifindex == ifindex);
         if !route.hops.iter().any(over) {
             return Err(none());
         }
-        let kept = self.route_without(address, &route, over);
-        drop(config);
-        kept.map_err(|_| {
-            Refusal::new(
-                ENOMEM,
-                c"no memory for the other next hops: all are removed",
-            )
-        })
+        self.route_without(address, &route, over)
+            .map_err(|e| Refusal::new(e, c"no memory for the other next hops"))
     }
 
+    /// Removes some of the ways to an address; without memory it leaves all.
     fn route_without(
         &self,
         address: u16,
         route: &Route,
-        mut over: impl FnMut(&Arc<Hop>) -> bool,
+        over: impl Fn(&Arc<Hop>) -> bool,
     ) -> Result {
-        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).unwrap_or_default();
+        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL)?;
         for hop in route.hops.iter().filter(|hop| !over(hop)) {
             let _ = hops.push_within_capacity(hop.clone());
         }
-        self.route_put(address, hops)
+        if hops.is_empty() {
+            drop(self.routes.remove(address.into()));
+            return Ok(());
+        }
+        let route = Arc::new(Route { hops }, GFP_KERNEL)?;
+        self.routes.store(address.into(), route)
     }
 
     /// Whether any route goes over the device.
@@ -240,7 +225,9 @@ impl Node {
             let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
             if route.hops.iter().any(over) {
                 // Without memory the other ways go too: the device does not wait.
-                let _ = self.route_without(address as u16, &route, over);
+                if self.route_without(address as u16, &route, over).is_err() {
+                    drop(self.routes.remove(address));
+                }
             }
         }
     }
