@@ -10,7 +10,7 @@
 #define SUPERP_FAMILY_NAME	"superp"
 #define SUPERP_FAMILY_VERSION	1
 
-#define SUPERP_UAPI_VERSION	1
+#define SUPERP_UAPI_VERSION	2
 
 /**
  * enum superp_encap - How packets of a connection are carried.

@@ -18,7 +18,7 @@ pub const FAMILY: &str = "superp";
 pub const GROUP_EVENTS: &str = "events";
 
 /// `uapi-version`.
-pub const UAPI_VERSION: u32 = 1;
+pub const UAPI_VERSION: u32 = 2;
 
 /// How packets of a connection are carried.
 pub mod encap {
