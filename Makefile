@@ -55,6 +55,7 @@ check:
 check-long:
 	@selftests/sim/run 2000000
 	@SUPERP_SEEDS=100000 $(VM)/cargo test --release --locked -p superp-proto --test pair every_schedule
+	@selftests/fuzz/run 1200
 
 vm:
 	@$(VM)/shell $(VMHOME)
@@ -82,7 +83,7 @@ help:
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
-	@echo '  make check-long       random schedules of protocol and simulator in large numbers'
+	@echo '  make check-long       random schedules of protocol and simulator in large numbers, an hour of fuzzing'
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'
 	@echo '  make modules-stock    superp.ko for the distribution kernel; also modules-uml, modules-debug'
 	@echo '  make lint             formatting, clippy, shellcheck, the house rules'

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! One end: a connection with its owner, and what must hold whatever its peer sends.
+
+use crate::memory::{Delivery, Memory};
+use crate::request::{content, data, Places, Submitted};
+use std::collections::HashSet;
+use superp_proto::wire::HEADERS_MAX;
+use superp_proto::{
+    Config, Connection, DropReason, Event, Heap, Packet, Payload, Received, State, SubmitError,
+    Transmit,
+};
+
+/// Events other than completions that can be waiting: reports, and one each of the others.
+const EVENTS_MAX: usize = 4 + 3;
+
+pub(crate) struct End {
+    pub(crate) conn: Connection<Heap>,
+    pub(crate) memory: Memory,
+    pub(crate) submitted: Vec<Submitted>,
+    pub(crate) places: Places,
+    pub(crate) broken: bool,
+    pub(crate) drained: bool,
+    /// Reads of the peer that were answered by data: their XIDs.
+    pub(crate) answered: Vec<u16>,
+    pub(crate) reports: u32,
+    held: Vec<Option<Vec<u8>>>,
+    /// PSNs that were delivered or held.
+    taken: HashSet<u32>,
+    /// PSN delivered last.
+    delivered: Option<u32>,
+    /// Highest PSN sent.
+    pub(crate) last_psn: u32,
+    /// ACK PSN and ACK XID sent last.
+    pub(crate) ack_psn: u32,
+    pub(crate) ack_xid: u16,
+    open: usize,
+    /// When the connection last did what was due.
+    expired: Option<u64>,
+}
+
+impl End {
+    pub(crate) fn new(config: &Config, now: u64) -> Self {
+        let conn = Connection::new(config, now).expect("a legal configuration");
+        Self {
+            memory: Memory::new(),
+            submitted: Vec::new(),
+            places: Places::new(),
+            broken: false,
+            drained: false,
+            answered: Vec::new(),
+            reports: 0,
+            held: vec![None; conn.psn_slots()],
+            taken: HashSet::new(),
+            delivered: None,
+            last_psn: config.start_psn.wrapping_sub(1),
+            ack_psn: config.start_psn.wrapping_sub(1),
+            ack_xid: config.start_xid.wrapping_sub(1),
+            open: 0,
+            expired: None,
+            conn,
+        }
+    }
+
+    /// Submits a request if the connection takes it; whether it did.
+    pub(crate) fn submit(&mut self, now: u64, mut submitted: Submitted) -> bool {
+        submitted.request.token = self.submitted.len() as u64;
+        let stopped = !matches!(self.conn.state(), State::Open);
+        match self.conn.submit(now, submitted.request) {
+            Ok(xid) => {
+                assert!(!stopped);
+                submitted.xid = xid;
+                self.submitted.push(submitted);
+                self.open += 1;
+                let window = self.conn.config().tal_trans_window;
+                assert!(self.conn.inflight_transactions() <= window);
+                true
+            }
+            Err(SubmitError::Stopped) => {
+                assert!(stopped);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Requests that are not complete.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Gives a packet to the connection, as its owner would.
+    pub(crate) fn receive(&mut self, now: u64, bytes: &[u8]) {
+        let head = &bytes[..bytes.len().min(HEADERS_MAX)];
+        let Ok(packet) = Packet::parse(head, bytes.len()) else {
+            return;
+        };
+        let running = matches!(self.conn.state(), State::Open | State::ShuttingDown);
+        let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, bytes);
+        let received = self.conn.receive(now, &packet, &mut owner);
+        let psn = packet.pdl().psn;
+        match received {
+            Received::Delivered => {
+                assert!(self.taken.insert(psn), "PSN {psn} delivered twice");
+                self.deliver(psn);
+            }
+            Received::Held { slot } => {
+                assert!(self.conn.config().ordered_rx);
+                assert!(self.taken.insert(psn), "PSN {psn} held twice");
+                assert_eq!(slot, psn as usize % self.held.len());
+                let free = self.held[slot].replace(bytes.to_vec()).is_none();
+                assert!(free, "slot {slot} is in use");
+            }
+            Received::Dropped(DropReason::NotRunning) => assert!(!running),
+            Received::Duplicate | Received::AckOnly | Received::Dropped(_) => {}
+        }
+        assert!(running || received == Received::Dropped(DropReason::NotRunning));
+        while let Some(slot) = self.conn.next_release() {
+            let bytes = self.held[slot].take().expect("a packet is held there");
+            let head = &bytes[..bytes.len().min(HEADERS_MAX)];
+            let packet = Packet::parse(head, bytes.len()).expect("it parsed before");
+            let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, &bytes);
+            let released = self.conn.release(now, &packet, &mut owner);
+            assert!(matches!(
+                released,
+                Received::Delivered | Received::Dropped(_)
+            ));
+            self.deliver(packet.pdl().psn);
+        }
+    }
+
+    fn deliver(&mut self, psn: u32) {
+        if self.conn.config().ordered_rx {
+            let ahead = |last: u32| psn.wrapping_sub(last) as i32 > 0;
+            assert!(
+                self.delivered.is_none_or(ahead),
+                "PSN {psn} is out of order"
+            );
+        }
+        self.delivered = Some(psn);
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, now: u64) {
+        self.conn.expire(now);
+        self.expired = Some(now);
+    }
+
+    /// Fetches what there is to send, and the events.
+    pub(crate) fn drain(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let config = self.conn.config();
+        // Everything in the window once, new or again, and what takes no PSN.
+        let most = 2 * config.pdl_window_size as usize + 8;
+        let mut packets = Vec::new();
+        while let Some(transmit) = self.conn.poll_transmit(now) {
+            packets.push(self.packet(&transmit));
+            assert!(packets.len() <= most, "there is no end of packets");
+        }
+        self.events();
+        let over = self.conn.deadline().is_some_and(|at| at <= now);
+        assert!(
+            !over || self.expired != Some(now),
+            "a deadline that is over, and nothing was done"
+        );
+        packets
+    }
+
+    /// Checks a packet that is to be sent; its bytes.
+    fn packet(&mut self, transmit: &Transmit) -> Vec<u8> {
+        let config = self.conn.config();
+        let Transmit { psn, pdl, tal, .. } = transmit;
+        let ahead = psn.wrapping_sub(self.last_psn) as i32;
+        let base = self.conn.unacked_psn();
+        let above = psn.wrapping_sub(base) as i32;
+        if ahead == 1 {
+            self.last_psn = *psn;
+            assert!(!transmit.retransmit && (above as u32) < config.pdl_window_size);
+        } else if transmit.retransmit {
+            assert!(ahead <= 0 && above >= 0);
+        } else {
+            assert_eq!((above, transmit.payload), (-1, Payload::None));
+        }
+        assert!(self.conn.inflight_packets() <= config.pdl_window_size);
+        assert_eq!(*psn, pdl.psn);
+        let window = config.pdl_receive_win.min(config.pdl_window_size);
+        assert!((1..=window).contains(&pdl.window));
+        if !pdl.is_nack() {
+            assert!(pdl.ack_psn.wrapping_sub(self.ack_psn) as i32 >= 0);
+            self.ack_psn = pdl.ack_psn;
+        }
+        assert!(tal.ack_xid.wrapping_sub(self.ack_xid) as i16 >= 0);
+        self.ack_xid = tal.ack_xid;
+
+        let mut bytes = vec![0; HEADERS_MAX];
+        let address = |index: u32| match &transmit.payload {
+            Payload::Request(request) => {
+                self.submitted[request.token as usize].addresses[index as usize]
+            }
+            payload => panic!("{payload:?} has no addresses"),
+        };
+        let len = transmit.emit(&mut bytes, address).expect("it fits");
+        bytes.truncate(len);
+        for index in 0..u32::from(tal.num_ops) {
+            match &transmit.payload {
+                Payload::Request(part) if part.has_data => {
+                    let request = &self.submitted[part.token as usize].request;
+                    let start = data(request, part.first_op + index, part.offset);
+                    let end = start + part.len as usize;
+                    assert!(end <= request.len as usize * usize::from(request.count));
+                    bytes.extend((start..end).map(|at| content(part.token, at)));
+                    bytes.resize(bytes.len() + usize::from(part.pad), 0);
+                }
+                Payload::Reply(reply) => {
+                    let read = reply.reads[index as usize];
+                    let place = (reply.xid, read.seqno, read.opnum);
+                    self.memory
+                        .check_grant(place, reply.offset, read.address, reply.len);
+                    let source = self.memory.get(read.address, reply.len as usize);
+                    bytes.extend_from_slice(source.expect("what was granted"));
+                    bytes.resize(bytes.len() + usize::from(reply.pad), 0);
+                    self.answered.push(reply.xid);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(bytes.len(), len + transmit.data_len());
+        assert!(bytes.len() <= config.mtu as usize);
+        let parsed = Packet::parse(&bytes, bytes.len()).expect("it is well formed");
+        assert_eq!((parsed.pdl(), parsed.tal()), (pdl, tal));
+        bytes
+    }
+
+    pub(crate) fn events(&mut self) {
+        let mut others = 0;
+        while let Some(event) = self.conn.poll_event() {
+            match event {
+                Event::Completed {
+                    xid,
+                    token,
+                    result,
+                    original,
+                } => {
+                    let submitted = &mut self.submitted[token as usize];
+                    assert_eq!(submitted.xid, xid);
+                    let before = submitted.result.replace(result);
+                    assert!(before.is_none(), "{token} completed twice");
+                    submitted.original = original;
+                    self.open -= 1;
+                    continue;
+                }
+                Event::Writable => {}
+                Event::Report(_) => self.reports += 1,
+                Event::Broken(_) => {
+                    assert!(!self.broken);
+                    self.broken = true;
+                    assert_eq!(self.conn.state(), State::Broken);
+                }
+                Event::Drained => {
+                    assert!(!self.drained);
+                    self.drained = true;
+                }
+            }
+            others += 1;
+            assert!(others <= EVENTS_MAX, "there is no end of events");
+        }
+        assert!(self.conn.inflight_transactions() as usize <= self.open);
+    }
+
+    /// Packets that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.held.iter().flatten().count()
+    }
+
+    /// Stops the connection: all of its requests complete, and nothing happens any more.
+    pub(crate) fn stop(&mut self, now: u64) {
+        self.conn.stop();
+        self.events();
+        assert_eq!(self.open, 0, "requests without completion");
+        assert_eq!(self.conn.poll_transmit(now), None);
+        assert_eq!(self.conn.deadline(), None);
+        self.conn.expire(now);
+        assert_eq!(self.conn.poll_event(), None);
+    }
+}
