@@ -21,6 +21,8 @@ mod event;
 mod owner;
 pub mod params;
 mod pdl;
+#[cfg(test)]
+mod prop;
 mod request;
 mod seq;
 mod slab;

@@ -10,3 +10,35 @@ pub(super) const fn psn_diff(a: u32, b: u32) -> i32 {
 pub(super) const fn xid_diff(a: u16, b: u16) -> i16 {
     a.wrapping_sub(b) as i16
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All 2^32 pairs.
+    #[test]
+    fn xids_are_as_far_apart_as_one_was_counted_from_the_other() {
+        for from in 0..=u16::MAX {
+            let wrong = (i16::MIN..=i16::MAX)
+                .filter(|&far| xid_diff(from.wrapping_add_signed(far), from) != far);
+            assert_eq!(wrong.count(), 0, "from {from}");
+        }
+    }
+
+    #[test]
+    fn psns_are_as_far_apart_as_one_was_counted_from_the_other() {
+        let corners = [0, 1 << 16, 1 << 30, 1 << 31, 3 << 30, u32::MAX];
+        let near = |corner: u32| (-40..40).map(move |far| corner.wrapping_add_signed(far));
+        for from in corners.into_iter().flat_map(near) {
+            for far in corners.into_iter().flat_map(near) {
+                let far = far as i32;
+                assert_eq!(psn_diff(from.wrapping_add_signed(far), from), far);
+            }
+        }
+        for from in 0..=u16::MAX {
+            let from = u32::from(from).wrapping_mul(0x1_0001);
+            assert_eq!(psn_diff(from.wrapping_add(1), from), 1);
+            assert_eq!(psn_diff(from, from.wrapping_add(1)), -1);
+        }
+    }
+}

@@ -97,3 +97,100 @@ fn seqno_bitmaps_of_slots_are_separate() {
     seqnos.reset(1);
     assert!(!seqnos.get(1, 99) && seqnos.get(2, 0));
 }
+
+/// A bitmap whose window begins at any place of its words, with the bits that `set` says.
+fn with(window: u32, base: u32, set: impl Fn(u32) -> bool) -> Bitmap<Heap> {
+    let mut bitmap = Bitmap::<Heap>::new(window, base).unwrap();
+    for offset in (0..window).filter(|&offset| set(offset)) {
+        bitmap.set(base.wrapping_add(offset));
+    }
+    bitmap
+}
+
+#[test]
+fn slides_of_every_length_from_every_place_keep_what_remains_and_clear_the_rest() {
+    for window in [16, 33, 64, 130] {
+        for base in (0..192u32).map(|place| place.wrapping_sub(64)) {
+            for n in 0..=window {
+                let set = |offset: u32| offset % 3 != 1;
+                let mut bitmap = with(window, base, set);
+                bitmap.advance(n);
+                assert_eq!(bitmap.base(), base.wrapping_add(n));
+                for offset in 0..window {
+                    let expected = offset + n < window && set(offset + n);
+                    assert_eq!(bitmap.get(bitmap.base().wrapping_add(offset)), expected);
+                }
+                // Nothing is left in the words outside the window.
+                let ones: u32 = bitmap.words.iter().map(|word| word.count_ones()).sum();
+                assert_eq!(
+                    ones,
+                    (n..window).filter(|&offset| set(offset)).count() as u32
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn thirty_two_bits_are_set_and_read_at_every_place() {
+    let patterns = [u32::MAX, 0x8000_0001, 0x5a5a_1234];
+    let single = (0..32).map(|bit| 1 << bit);
+    for pattern in patterns.into_iter().chain(single) {
+        for base in [0, u32::MAX - 30, 63] {
+            for offset in 0..=68 {
+                let mut bitmap = Bitmap::<Heap>::new(100, base).unwrap();
+                let at = base.wrapping_add(offset);
+                bitmap.or(at, pattern);
+                assert_eq!(bitmap.bits(at), pattern);
+                let set: Vec<u32> = (0..32)
+                    .filter(|bit| pattern >> bit & 1 != 0)
+                    .map(|bit| offset + bit)
+                    .collect();
+                assert_eq!(offsets(&bitmap, 100), set);
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_of_every_length_at_every_place() {
+    for window in [16, 64, 130] {
+        for base in [0, 1, 62, 63, u32::MAX - 5] {
+            for start in 0..window {
+                for len in 0..=window - start {
+                    let set = |offset| (start..start + len).contains(&offset);
+                    let bitmap = with(window, base, set);
+                    assert_eq!(bitmap.run(base.wrapping_add(start)), len);
+                    if len > 0 {
+                        bitmap_cleared_at(bitmap, base, start, len / 2);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A run ends where a bit is cleared.
+fn bitmap_cleared_at(mut bitmap: Bitmap<Heap>, base: u32, start: u32, at: u32) {
+    bitmap.clear(base.wrapping_add(start + at));
+    assert_eq!(bitmap.run(base.wrapping_add(start)), at);
+}
+
+#[test]
+fn every_seqno_of_every_slot_is_a_bit_of_its_own() {
+    for max_packets in [1, 32, 64, 65, 200] {
+        for slot in 0..3 {
+            for seqno in 0..max_packets as u16 {
+                let mut seqnos = SeqnoBitmaps::<Heap>::new(3, max_packets).unwrap();
+                seqnos.set(slot, seqno);
+                let found: Vec<(u16, u16)> = (0..3)
+                    .flat_map(|slot| (0..max_packets as u16).map(move |seqno| (slot, seqno)))
+                    .filter(|&(slot, seqno)| seqnos.get(slot, seqno))
+                    .collect();
+                assert_eq!(found, [(slot, seqno)]);
+                seqnos.reset(slot);
+                assert!(seqnos.words.iter().all(|&word| word == 0));
+            }
+        }
+    }
+}

@@ -171,6 +171,8 @@ impl<A: Slabs> ReceiveWindow<A> {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests {
     use super::super::super::slab::test::Heap;
     use super::*;

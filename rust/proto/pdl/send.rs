@@ -640,4 +640,6 @@ struct Seen {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;

@@ -271,4 +271,6 @@ pub(super) fn pad(len: u32) -> u8 {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;

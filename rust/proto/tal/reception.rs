@@ -71,3 +71,6 @@ impl Reception {
         self.num_packets != 0 && self.count == self.num_packets
     }
 }
+
+#[cfg(test)]
+mod model_tests;

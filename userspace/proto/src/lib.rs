@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 #[path = "../../../rust/proto/mod.rs"]
 pub mod proto;

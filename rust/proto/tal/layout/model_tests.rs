@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! How any request is cut, in any configuration.
+
+use super::super::super::prop;
+use super::*;
+use crate::proto::AtomicKind;
+use proptest::prelude::*;
+
+fn op() -> impl Strategy<Value = ReqOp> {
+    let message = prop_oneof![0..5000u32, any::<u32>()];
+    prop_oneof![
+        Just(ReqOp::Noop),
+        Just(ReqOp::LastNull),
+        Just(ReqOp::Read { address: 0 }),
+        Just(ReqOp::Write { address: 0 }),
+        Just(ReqOp::WriteExt {
+            address: 0,
+            qp: 0,
+            imm: Some(1),
+            solicited: false
+        }),
+        Just(ReqOp::Send { key: 0, offset: 0 }),
+        Just(ReqOp::SendQp { qp: 0 }),
+        (message.clone(), message).prop_map(|(offset, message_len)| ReqOp::SendQpExt {
+            qp: 0,
+            offset,
+            message_len,
+            imm: None,
+            solicited: false,
+            start: false,
+        }),
+        Just(ReqOp::Atomic {
+            address: 0,
+            kind: AtomicKind::Swap,
+            operand: 0,
+            compare: 0
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(prop::config())]
+
+    /// A request is cut into packets that fit the MTU, in blocks that are equal but for the last, of 16
+    /// bytes at least, that are all of its data; or it is refused for a limit that it exceeds. A reply to
+    /// a read is cut into as many packets as was said [proto 2.5, 2.6, 4.10, 4.14].
+    #[test]
+    fn any_request_is_cut_by_the_rules(
+        mtu in prop_oneof![128..600u32, 128..9000u32, 128..=65_535u32],
+        lite: bool,
+        max_packets in prop_oneof![1..40u32, 1..=4096u32],
+        max_ops in 1..=15u32,
+        op in op(),
+        count in prop_oneof![3 => Just(1u16), 2 => 0..40u16, 1 => any::<u16>()],
+        len in prop_oneof![0..100u32, 0..10_000u32, 0..20_000_000u32, any::<u32>()],
+    ) {
+        let config = Config {
+            mtu,
+            lite,
+            tal_max_pkt_per_trans: max_packets,
+            tal_max_ops_per_pkt: max_ops,
+            ..Config::default()
+        };
+        let limits = Limits::new(&config);
+        let opcode = op.opcode();
+        let header = opcode.header_len() as u32;
+        let fixed = if lite { 8 } else { 24 };
+        let layout = match limits.layout(&Request { op, count, len, token: 0 }) {
+            Ok(layout) => layout,
+            Err(SubmitError::TooShort { min }) => {
+                prop_assert!(len < min && min == limits.min_len(&op));
+                return Ok(());
+            }
+            Err(SubmitError::TooLong { max }) => {
+                let outside = matches!(op, ReqOp::SendQpExt { offset, message_len, .. } if offset > message_len);
+                prop_assert!(outside || u64::from(len) * u64::from(count) > max);
+                return Ok(());
+            }
+            Err(SubmitError::BadCount { max }) => {
+                prop_assert!(count == 0 || count > max);
+                return Ok(());
+            }
+            Err(error) => panic!("{error:?}"),
+        };
+        prop_assert!(layout.packets >= 1 && u32::from(layout.packets) <= max_packets);
+        prop_assert!(u32::from(layout.ops) <= max_ops);
+        if count == 1 {
+            prop_assert!(u64::from(len) <= limits.max_len(&op));
+        }
+        let each = len + u32::from(layout.pad);
+        let room = mtu - fixed;
+        match op {
+            ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. } => {
+                prop_assert_eq!((layout.packets, layout.block), (1, 0));
+                return Ok(());
+            }
+            ReqOp::Read { .. } => {
+                prop_assert_eq!((layout.packets, u16::from(layout.ops)), (1, count));
+                prop_assert!(u32::from(count) * header <= room);
+                // The reply.
+                let (mut offset, mut packets) = (0, 0);
+                loop {
+                    let (block, ops) = limits.reply_block(len, offset);
+                    prop_assert!(block + 8 <= room && (1..=max_ops).contains(&ops));
+                    prop_assert!(ops == 1 || ops * (8 + block.max(16)) <= room);
+                    packets += 1;
+                    offset += block;
+                    if offset >= len {
+                        break;
+                    }
+                    prop_assert_eq!(block % 8, 0);
+                }
+                prop_assert_eq!(offset, len);
+                prop_assert_eq!(packets, limits.reply_packets(len));
+                prop_assert!(packets * u32::from(count).div_ceil(max_ops.max(1)) <= max_packets || count > 1);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let packets = u32::from(layout.packets);
+        if count > 1 {
+            prop_assert_eq!(layout.block, len);
+            let ops = u32::from(layout.ops);
+            prop_assert_eq!(packets, u32::from(count).div_ceil(ops));
+            prop_assert!(ops * (header + each) <= room);
+        } else {
+            let tail = len - layout.block * (packets - 1);
+            prop_assert!(layout.block + u32::from(layout.pad) + header <= room);
+            prop_assert!(tail <= layout.block && (packets == 1 || tail > 0));
+            let least = tail + u32::from(layout.pad);
+            prop_assert!(least >= 16, "a block of {}", least);
+            if lite && layout.pad == 0 {
+                prop_assert!(8 + 8 + header + least >= 46);
+            }
+        }
+        let ext = matches!(op, ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. });
+        prop_assert!(layout.pad == 0 || ext);
+        prop_assert!(each >= 16 || packets > 1);
+    }
+}
