@@ -22,10 +22,33 @@ pub fn parse(bytes: &[u8]) {
         (Err(malformed), Err(expected)) => assert_eq!(malformed, expected),
         (parsed, expected) => panic!("{parsed:?}, expected {expected:?}"),
     }
+    check_lite(bytes, packet_len);
     // Bytes behind the packet are not looked at.
     let cut = bytes.len() / 2;
     let shorter = Packet::parse(&bytes[..cut], cut);
     assert_eq!(shorter.err(), Packet::parse(bytes, cut).err());
+}
+
+/// SUPERp-lite is the same without the first header.
+fn check_lite(bytes: &[u8], packet_len: usize) {
+    let Some(rest) = bytes.get(PdlHeader::LEN..) else {
+        return;
+    };
+    let parsed = Packet::parse(bytes, packet_len);
+    let lite = Packet::parse_lite(rest, packet_len - PdlHeader::LEN);
+    let (packet, lite) = match (parsed, lite) {
+        (Ok(packet), Ok(lite)) => (packet, lite),
+        (parsed, lite) => return assert_eq!(parsed.err(), lite.err()),
+    };
+    assert_eq!((packet.tal(), packet.opcode()), (lite.tal(), lite.opcode()));
+    assert!(packet.ops().eq(lite.ops()));
+    for index in 0..=16 {
+        let block = lite.block(index).map(|block| Block {
+            offset: block.offset + PdlHeader::LEN,
+            ..block
+        });
+        assert_eq!(packet.block(index), block);
+    }
 }
 
 fn check_sunh(bytes: &[u8; Sunh::LEN]) {
@@ -118,9 +141,6 @@ fn expected(bytes: &[u8], packet_len: usize) -> Result<Layout, Malformed> {
         return Err(Malformed::UnevenBlocks);
     }
     let block = if data { rest / ops } else { 0 };
-    if data && block < BLOCK_MIN as usize {
-        return Err(Malformed::ShortBlock);
-    }
     Ok(Layout { header, ops, block })
 }
 
@@ -132,6 +152,9 @@ fn check_packet(packet: &Packet<'_>, bytes: &[u8], packet_len: usize, layout: &L
     });
     assert_eq!(packet.opcode(), Opcode::from_u8(code));
     assert_eq!(packet.block_len(), layout.block);
+    let data = TABLE.iter().any(|row| row.0 == code && row.2);
+    let short = data && layout.block < BLOCK_MIN as usize;
+    assert_eq!(packet.has_short_blocks(), short);
     let end = FIXED_LEN + layout.ops * layout.header;
     assert_eq!(Packet::headers_len(bytes), end);
     assert!(end <= HEADERS_MAX);

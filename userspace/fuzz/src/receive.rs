@@ -145,9 +145,13 @@ fn hostile(end: &End, input: &mut Input<'_>) -> Vec<u8> {
     }
     let data = matches!(code, 9..=12 | 0xc0 | 0xc1);
     if data {
-        let block = 16 + usize::from(input.u8());
-        // One byte more now and then: the blocks are not equal then.
-        let odd = usize::from(block == 16 + 255);
+        // Now and then blocks that are too short, or not equal for a byte more.
+        let byte = input.u8();
+        let block = match byte {
+            254 => 15,
+            _ => 16 + usize::from(byte),
+        };
+        let odd = usize::from(byte == 255);
         let len = bytes.len() + block * usize::from(tal.num_ops) + odd;
         bytes.resize(len, 0x5a);
     }
