@@ -9,7 +9,7 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint conformance bench-core \
+.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint conformance bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
 modules: requirements
@@ -55,10 +55,14 @@ check:
 check-long:
 	@selftests/sim/run 2000000
 	@SUPERP_SEEDS=100000 $(VM)/cargo test --release --locked -p superp-proto --test pair every_schedule
+	@PROPTEST_CASES=100000 $(VM)/cargo test --release --locked -p superp-proto --lib model_tests
 	@selftests/fuzz/run 1200
 
 bench-core:
 	@selftests/cost/run
+
+mutants:
+	@selftests/mutants/run
 
 vm:
 	@$(VM)/shell $(VMHOME)
@@ -88,6 +92,7 @@ help:
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
 	@echo '  make check-long       random schedules of protocol and simulator in large numbers, an hour of fuzzing'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
+	@echo '  make mutants          changes of the protocol core that no test notices; hours'
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'
 	@echo '  make modules-stock    superp.ko for the distribution kernel; also modules-uml, modules-debug'
 	@echo '  make lint             formatting, clippy, shellcheck, the house rules'
