@@ -301,6 +301,17 @@ pub(crate) struct Cut {
     pub(crate) depth: u32,
 }
 
+/// Whom to tell that a write is done.
+#[derive(Args)]
+pub(crate) struct Notice {
+    /// Tell a queue pair of the peer, by a message with this immediate, when all bytes are there.
+    #[arg(long, requires = "qpn", value_parser = crate::words::immediate)]
+    pub(crate) imm: Option<u32>,
+    /// The queue pair, as xfer serve prints it.
+    #[arg(long, requires = "imm", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    pub(crate) qpn: Option<u32>,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Xfer {
     /// Offer a memory region to peers and receive messages, until SIGINT or SIGTERM.
@@ -317,6 +328,8 @@ pub(crate) enum Xfer {
         source: Source,
         #[command(flatten)]
         cut: Cut,
+        #[command(flatten)]
+        notice: Notice,
         /// Read everything back and compare.
         #[arg(long)]
         verify: bool,
@@ -349,6 +362,9 @@ pub(crate) enum Xfer {
         /// How many messages.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// Immediate data of every message.
+        #[arg(long, value_parser = crate::words::immediate)]
+        imm: Option<u32>,
     },
 }
 
