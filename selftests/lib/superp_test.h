@@ -552,6 +552,14 @@ static inline int mr_reg(int fd, void *addr, size_t len, uint32_t access,
 	return ioctl(fd, SUPERP_IOC_MR_REG, reg);
 }
 
+/* New memory as a region of the socket; NULL: failed. */
+static inline void *mr_memory(int fd, size_t len, uint32_t access, struct superp_mr_reg *reg)
+{
+	void *at = memory(len);
+
+	return at && !mr_reg(fd, at, len, access, reg) ? at : NULL;
+}
+
 static inline int mr_dereg(int fd, uint32_t key)
 {
 	struct superp_mr_dereg dereg = { .key = key };

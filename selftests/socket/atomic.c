@@ -40,14 +40,10 @@ FIXTURE_SETUP(atomic)
 {
 	self->cid = conn_id();
 	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
-	self->local = memory(AREA);
-	self->remote = memory(AREA);
+	self->local = mr_memory(self->a, AREA, SUPERP_ACCESS_LOCAL_WRITE, &self->local_mr);
+	self->remote = mr_memory(self->b, AREA, SUPERP_ACCESS_REMOTE_ATOMIC, &self->remote_mr);
 	ASSERT_NE(NULL, self->local);
 	ASSERT_NE(NULL, self->remote);
-	ASSERT_EQ(0, mr_reg(self->a, self->local, AREA, SUPERP_ACCESS_LOCAL_WRITE,
-			    &self->local_mr));
-	ASSERT_EQ(0, mr_reg(self->b, self->remote, AREA, SUPERP_ACCESS_REMOTE_ATOMIC,
-			    &self->remote_mr));
 }
 
 FIXTURE_TEARDOWN(atomic)

@@ -48,12 +48,10 @@ FIXTURE_SETUP(rma)
 {
 	self->cid = conn_id();
 	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
-	self->local = memory(AREA);
-	self->remote = memory(AREA);
+	self->local = mr_memory(self->a, AREA, ALL, &self->local_mr);
+	self->remote = mr_memory(self->b, AREA, ALL, &self->remote_mr);
 	ASSERT_NE(NULL, self->local);
 	ASSERT_NE(NULL, self->remote);
-	ASSERT_EQ(0, mr_reg(self->a, self->local, AREA, ALL, &self->local_mr));
-	ASSERT_EQ(0, mr_reg(self->b, self->remote, AREA, ALL, &self->remote_mr));
 	self->token = 0x1234567800000000;
 }
 
