@@ -15,9 +15,6 @@ use crate::{
 /// The message operation of v0.4, to ask the core how long one may be.
 pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
 
-/// Blocks are at least this long; a shorter rest travels with another opcode [proto 2.5].
-const BLOCK_MIN: u64 = 16;
-
 /// Refusals after which a message of a closed socket is given up: about two seconds.
 const ORPHAN_REFUSALS: u32 = 100;
 
@@ -153,6 +150,7 @@ impl Inner {
             WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
             WorkOp::Write { remote, imm } => {
                 let address = remote.wrapping_add(submitted);
+                let write = ReqOp::Write { address };
                 let ext = ReqOp::WriteExt {
                     address,
                     qp: imm.map_or(0, |_| dest),
@@ -161,8 +159,9 @@ impl Inner {
                 };
                 let last = rest <= self.proto.max_request_len(&ext);
                 match imm {
-                    None if u64::from(total) < BLOCK_MIN => ext,
-                    None => ReqOp::Write { address },
+                    // A shorter one has an opcode of its own [proto 2.5].
+                    None if total < self.proto.min_request_len(&write) => ext,
+                    None => write,
                     // The last transaction tells of all bytes, so it is sent when those of the
                     // others are in place; order on the wire is not enough, one may be refused.
                     Some(_) if last && under_way => return Part::Held,
@@ -170,7 +169,7 @@ impl Inner {
                     Some(_) => {
                         // Something is left for the last one.
                         rest = rest.saturating_sub(1);
-                        ReqOp::Write { address }
+                        write
                     }
                 }
             }
@@ -195,8 +194,9 @@ impl Inner {
         };
         let mut len = rest.min(self.proto.max_request_len(&op));
         let tail = rest.saturating_sub(len);
-        if tail > 0 && tail < BLOCK_MIN {
-            len = len.saturating_sub(BLOCK_MIN);
+        let min = u64::from(self.proto.min_request_len(&op));
+        if tail > 0 && tail < min {
+            len = len.saturating_sub(min);
         }
         if len == 0 && rest > 0 {
             return Part::Failed(Code::RESOURCES);
