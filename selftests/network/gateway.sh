@@ -115,8 +115,8 @@ ip -n "$nodeB" address add 10.23.0.2/16 dev eth0
 ip -n "$nodeB" address add fd23::3/64 dev eth0 nodad
 ip -n "$nodeG" address add 10.23.0.254/16 dev toB
 ip -n "$nodeG" address add fd23::fe/64 dev toB nodad
-# IP brings to the gateway what is for A, and the gateway takes it. The others are to be refused.
-ip -n "$nodeB" route add 10.23.0.1 via 10.23.0.254
+# IP brings to the gateway what is for A, by ARP, respectively by route, and the gateway takes it. The
+# others are to be refused.
 ip -n "$nodeB" route add fd23::1 via fd23::fe
 for address in 10.23.0.1 fd23::1 10.23.0.6 10.23.0.8 10.24.0.1; do
 	ip -n "$nodeG" route add local "$address" dev lo

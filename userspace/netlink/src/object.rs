@@ -584,6 +584,25 @@ mod tests {
     }
 
     #[test]
+    fn a_route_without_next_hop_has_a_prefix() {
+        let addr: IpAddr = "10.23.0.0".parse().unwrap();
+        let read = |with_len: bool| {
+            let bytes = attrs(|to| {
+                to.put_u16(route::ADDRESS, 2);
+                to.put_u32(route::IFINDEX, 3);
+                to.put(route::PREFIX, &octets(addr));
+                if with_len {
+                    to.put_u8(route::PREFIX_LEN, 16);
+                }
+            });
+            Route::read(Object(Attrs(&bytes)))
+        };
+        let prefix = Prefix { addr, len: 16 };
+        assert_eq!(read(true).unwrap().via, Via::Prefix(prefix));
+        assert!(read(false).is_err());
+    }
+
+    #[test]
     fn objects_without_what_they_need_are_errors() {
         let empty = Object(Attrs(&[]));
         assert!(Node::read(empty).is_err());
