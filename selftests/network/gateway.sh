@@ -72,18 +72,18 @@ small_frames() {
 }
 
 refusals() {
-	local add="on $nodeG superp route add 7 dev"
-	tap_refused "not a port that serves UDP" $add toA prefix 10.23.0.0/16 || return 1
-	tap_refused "not a port that serves SUNH" $add toB via 10.23.0.7 || return 1
+	local add=(on "$nodeG" superp route add 7 dev)
+	tap_refused "not a port that serves UDP" "${add[@]}" toA prefix 10.23.0.0/16 || return 1
+	tap_refused "not a port that serves SUNH" "${add[@]}" toB via 10.23.0.7 || return 1
 	tap_refused "has this next hop" on "$nodeG" superp route add 2 dev toB prefix 10.23.0.0/16 || return 1
-	tap_refused "one of via, lladdr and prefix" $add toB prefix 10.23.0.0/16 via 10.23.0.7 || return 1
-	tap_refused "not a prefix" $add toB prefix 10.23.0.0 || return 1
+	tap_refused "one of via, lladdr and prefix" "${add[@]}" toB prefix 10.23.0.0/16 via 10.23.0.7 || return 1
+	tap_refused "not a prefix" "${add[@]}" toB prefix 10.23.0.0 || return 1
 	local prefix
 	for prefix in 10.23.1.0/16 10.23.0.0/15 10.23.0.0/32 fd23::/111 fd23::1:1/112; do
-		tap_refused "1 to 16 bits for the host part" $add toB prefix "$prefix" || return 1
+		tap_refused "1 to 16 bits for the host part" "${add[@]}" toB prefix "$prefix" || return 1
 	done
-	tap_refused "out of range" $add toB prefix fd23::/128 || return 1
-	tap_refused "does not leave 12 bits" $add toB prefix 10.23.16.0/21 || return 1
+	tap_refused "out of range" "${add[@]}" toB prefix fd23::/128 || return 1
+	tap_refused "does not leave 12 bits" "${add[@]}" toB prefix 10.23.16.0/21 || return 1
 	tap_equal 0 "$(routes 7)" "routes made by refused requests" || return 1
 	tap_refused "routes use the port" on "$nodeG" superp dev del toB
 }
