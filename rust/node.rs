@@ -88,6 +88,9 @@ pub(crate) struct Node {
     /// By local connection id.
     #[pin]
     conns: RcuMap<Conn>,
+    /// SUPERp-lite, which has no ids in packets: by the peer's SUNH address [proto 6].
+    #[pin]
+    lite: RcuMap<Conn>,
     #[pin]
     regions: RcuMap<Region>,
     #[pin]
@@ -119,6 +122,7 @@ impl Node {
                 }, "superp_node"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
+                lite <- RcuMap::new(),
                 regions <- RcuMap::new(),
                 qps <- RcuMap::new(),
                 routes <- RcuMap::new(),
@@ -149,6 +153,7 @@ impl Node {
             conn.close_path();
         }
         self.conns.clear();
+        self.lite.clear();
         self.routes.clear();
         self.ports.clear();
         self.regions.clear();
@@ -286,8 +291,8 @@ pub(crate) fn device_event(node: &Node, event: DeviceEvent) {
 }
 
 /// See [`Node::rx_sunh`].
-pub(crate) fn rx_sunh(node: &Node, ifindex: u32, skb: SkBuff) {
-    node.rx_sunh(ifindex, skb);
+pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, skb: SkBuff) {
+    node.rx_sunh(ifindex, lite, skb);
 }
 
 /// See [`Node::rx_udp`].

@@ -345,7 +345,7 @@ static bool superp_path_take_confirmed(struct superp_path *path)
 	return true;
 }
 
-/* The packet begins with its SUNH header. */
+/* The packet begins with its SUNH header, and knows its EtherType. */
 static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -354,11 +354,11 @@ static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb
 	int err;
 
 	skb_reset_network_header(skb);
-	skb->protocol = htons(config->ethertype);
 	skb->dev = dev;
 	if (config->has_mac) {
 		err = -EINVAL;
-		if (dev_hard_header(skb, dev, config->ethertype, config->mac, NULL, skb->len) < 0)
+		if (dev_hard_header(skb, dev, ntohs(skb->protocol), config->mac, NULL,
+				    skb->len) < 0)
 			goto drop;
 		err = dev_queue_xmit(skb);
 		return err > 0 ? net_xmit_errno(err) : err;
@@ -400,6 +400,7 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb, 
 	if (err)
 		goto drop;
 
+	skb->protocol = htons(path->config.ethertype);
 	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
 	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
 	/* Hop Limit and Flow Label share two bytes. */
@@ -440,13 +441,15 @@ static void superp_path_scrub(struct sk_buff *skb, u8 tclass, u32 hash)
 /**
  * superp_path_forward - send a received packet on in SUNH
  * @path: a SUNH path to the next hop
- * @skb: the packet, given up; it begins with its PDL header
+ * @skb: the packet, given up; it begins behind its network header
+ * @ethertype: of SUNH or of SUPERp-lite
  * @sunh: the header for it
  *
  * Context: process or softirq, bottom halves off.
  * Return: 0 or a negative errno, as superp_path_xmit(); -EINVAL for a packet made of several.
  */
-int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 *sunh)
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
+			const u8 *sunh)
 {
 	struct net_device *dev = path->dev;
 	int err;
@@ -465,6 +468,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 
 		goto drop;
 
 	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), sunh, SUPERP_PATH_SUNH_SIZE);
+	skb->protocol = htons(ethertype);
 	superp_path_scrub(skb, sunh[0], jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0));
 	return superp_path_output_sunh(path, skb);
 

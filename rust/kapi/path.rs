@@ -110,12 +110,19 @@ impl Path {
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw(), entropy) })
     }
 
-    /// Sends a received packet, which begins with its PDL header, to the next hop with the SUNH
-    /// header `sunh`. The path is a SUNH path. Softirq; errors as [`Path::transmit`], and `EINVAL`
+    /// Sends a received packet, which begins behind its network header, to the next hop with the
+    /// SUNH header `sunh` and the EtherType of SUNH or, for `lite`, of SUPERp-lite. The path is a
+    /// SUNH path. Softirq; errors as [`Path::transmit`], and `EINVAL`
     /// for a packet that stands for several.
-    pub(crate) fn forward(&self, skb: SkBuff, sunh: &[u8; 8]) -> Result {
+    pub(crate) fn forward(&self, skb: SkBuff, lite: bool, sunh: &[u8; 8]) -> Result {
+        let ethertype = match lite {
+            true => super::params::lite_ethertype(),
+            false => super::params::ethertype(),
+        };
         // SAFETY: By the type invariants; the packet is given up, `sunh` is valid for the call.
-        to_result(unsafe { c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), sunh.as_ptr()) })
+        to_result(unsafe {
+            c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), ethertype, sunh.as_ptr())
+        })
     }
 
     /// Sends a received packet, which begins with its PDL header, over UDP with these headers. The

@@ -87,6 +87,6 @@ impl Node {
             // IP has its own ways from UDP to UDP.
             return Err(DropReason::NotForwarded);
         }
-        self.sent(hop, hop.path.forward(skb, &header.bytes()))
+        self.sent(hop, hop.path.forward(skb, false, &header.bytes()))
     }
 }

@@ -109,10 +109,11 @@ impl Node {
         self.routes.get(header.destination.into())
     }
 
-    /// Sends a frame, which begins with its SUNH header, on its way. Softirq.
+    /// Sends a frame, which begins with its SUNH header, on its way; `lite`: of SUPERp-lite. Softirq.
     pub(super) fn forward(
         &self,
         ifindex: u32,
+        lite: bool,
         route: &Route,
         header: &Sunh,
         mut skb: SkBuff,
@@ -123,11 +124,13 @@ impl Node {
             return Err(DropReason::TooShort);
         }
         let sent = match &hop.via {
+            // UDP has no port for it.
+            Via::Udp(_) if lite => return Err(DropReason::NotForwarded),
             Via::Udp(prefix) => {
                 let header = self.expand(ifindex, &header, prefix, &skb)?;
                 hop.path.forward_udp(skb, &header)
             }
-            Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, &header.bytes()),
+            Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, lite, &header.bytes()),
         };
         self.sent(hop, sent)
     }

@@ -19,6 +19,7 @@ from node import run, same
 from wire import *
 
 DCID = 0x7777
+LITE = 0x88B6
 NUMBER = {"udp4": 2, "udp6": 3}
 HEADERS = {"udp4": 28, "udp6": 48}
 psns = itertools.count(1)
@@ -137,6 +138,7 @@ def sunh_refused(gateway):
         for hop_limit in 0, 1:
             refused(f"Hop Limit {hop_limit}", make(hop_limit=hop_limit), "hop_limit")
         refused("UDP in SUNH", make(next_header=17), "foreign_next_header")
+        refused("SUPERp-lite", make()[:12] + struct.pack(">H", LITE) + make()[ETHERNET_LEN:], "not_forwarded")
         # In the name of a node beyond SUNH, of none, beyond 12 bits.
         for source in 2, 3, 9, 0, 0x1001:
             refused(f"source {source}", make(source=source), "wrong_source")
