@@ -10,7 +10,7 @@ pub(crate) const RTO_FLOOR: u64 = 1_000_000;
 const RTO_INITIAL: u64 = 50_000_000;
 
 /// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
-const RTO_MAX: u64 = 200_000_000;
+pub(crate) const RTO_MAX: u64 = 200_000_000;
 
 /// Largest round trip that is believed, in ns.
 const RTT_MAX: u64 = 1_000_000_000;
