@@ -25,7 +25,7 @@ pub(crate) enum Event {
         /// The end.
         end: usize,
     },
-    /// An end begins this life, counted from 0, unless it has.
+    /// An end begins this life, counted from 0.
     Renew {
         /// The end.
         end: usize,

@@ -46,11 +46,13 @@ impl Sim {
     /// An end begins its next life.
     pub(super) fn renew_end(&mut self, end: usize, life: usize) -> Result<(), Violation> {
         let stalled = self.nodes[self.ends[end].node].stalled_until;
-        if stalled > self.now {
-            self.queue.push(stalled, Event::Renew { end, life });
-            return Ok(());
-        }
-        if self.ends[end].life >= life {
+        // The manager waits until it is done with the life before.
+        let waits = [end, end ^ 1]
+            .iter()
+            .any(|&end| self.ends[end].life + 1 < life);
+        if stalled > self.now || waits {
+            let at = stalled.max(self.now + 1_000_000);
+            self.queue.push(at, Event::Renew { end, life });
             return Ok(());
         }
         self.active = self.now;
