@@ -97,8 +97,7 @@ impl Sim {
         configs
     }
 
-    /// The least start PSN that neither end, in its present life, takes packets of, whose successor
-    /// takes no packets of this life, and which no packet of it can reach.
+    /// The least start PSN of which the old life takes no packets, and whose life takes none of the old.
     fn beyond(&self, first: usize) -> u32 {
         let used = [first, first + 1].map(|end| {
             let conn = &self.ends[end].conn;
@@ -109,7 +108,7 @@ impl Sim {
             true => used[0],
             false => used[1],
         };
-        highest.wrapping_add(2 * self.ends[first].window + 1)
+        highest.wrapping_add(self.ends[first].window + 1)
     }
 
     /// Removes an end's identifier.
