@@ -273,12 +273,12 @@ impl Conn {
         }
     }
 
-    /// Smallest message and smallest write, bytes [proto 4.14].
+    /// Smallest message and smallest write, bytes [proto 2.6, 4.14].
     pub(crate) fn min_message(&self) -> u32 {
         if self.ext() {
             0
         } else {
-            16
+            self.inner.lock().proto.min_request_len(&tx::STRICT_SEND)
         }
     }
 

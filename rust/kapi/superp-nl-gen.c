@@ -76,7 +76,7 @@ static const struct nla_policy superp_conn_get_dump_nl_policy[SUPERP_A_CONN_WANT
 };
 
 /* SUPERP_CMD_CONN_NEW - do */
-static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_SPRAY + 1] = {
+static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_LITE + 1] = {
 	[SUPERP_A_CONN_LOCAL_CID] = { .type = NLA_U16, },
 	[SUPERP_A_CONN_REMOTE_CID] = { .type = NLA_U16, },
 	[SUPERP_A_CONN_ENCAP] = NLA_POLICY_MAX(NLA_U32, 2),
@@ -92,6 +92,7 @@ static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_SPRAY + 1
 	[SUPERP_A_CONN_HOP_LIMIT] = NLA_POLICY_MIN(NLA_U8, 1),
 	[SUPERP_A_CONN_FLOW_LABEL] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_conn_flow_label_range),
 	[SUPERP_A_CONN_SPRAY] = NLA_POLICY_MAX(NLA_U8, 1),
+	[SUPERP_A_CONN_LITE] = NLA_POLICY_MAX(NLA_U8, 1),
 	[SUPERP_A_CONN_MTU] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_conn_mtu_range),
 	[SUPERP_A_CONN_START_PSN] = { .type = NLA_U32, },
 	[SUPERP_A_CONN_START_XID] = { .type = NLA_U16, },
@@ -203,7 +204,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_CONN_NEW,
 		.doit		= superp_nl_conn_new_doit,
 		.policy		= superp_conn_new_nl_policy,
-		.maxattr	= SUPERP_A_CONN_SPRAY,
+		.maxattr	= SUPERP_A_CONN_LITE,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{

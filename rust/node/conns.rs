@@ -92,6 +92,13 @@ impl Node {
                 c"no path to the peer: check device, addresses and routes",
             )
         })?;
+        let lite = u32::from(identity.remote_sunh);
+        if identity.config.lite && self.lite.get(lite).is_some() {
+            return Err(Refusal::new(
+                EEXIST,
+                c"a lite connection with this node exists: there can be one",
+            ));
+        }
         path.resolve();
         let mut identity = identity;
         let most = path.mtu().min(MTU_MAX);
@@ -105,6 +112,12 @@ impl Node {
                 ))
             }
         };
+        if identity.config.lite && identity.config.tal_transaction_timeout == 0 {
+            return Err(Refusal::new(
+                EINVAL,
+                c"lite needs tal_transaction_timeout: nothing else finds out that a packet is lost",
+            ));
+        }
         if identity.config.validate().is_err() {
             return Err(Refusal::new(
                 EINVAL,
@@ -119,6 +132,12 @@ impl Node {
                 Refusal::new(e, c"no memory for the connection")
             }
         })?;
+        if conn.identity().config.lite {
+            if let Err(e) = self.lite.insert(lite, conn.clone()) {
+                self.conns.remove(conn.cid());
+                return Err(Refusal::new(e, c"no memory for the connection"));
+            }
+        }
         self.budget.lock().join();
         drop(config);
         conn.tell_created();
@@ -259,7 +278,10 @@ impl Node {
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
             dport: self.params.get(params::UDP_PORT) as u16,
-            ethertype: crate::kapi::params::ethertype(),
+            ethertype: match id.config.lite {
+                true => crate::kapi::params::lite_ethertype(),
+                false => crate::kapi::params::ethertype(),
+            },
         }
     }
 
@@ -292,6 +314,9 @@ impl Node {
         config
             .quarantine
             .put(cid, timer::now().saturating_add(kept));
+        if conn.identity().config.lite {
+            self.lite.remove(conn.identity().remote_sunh.into());
+        }
         drop(config);
         conn.stop();
         conn.close_path();

@@ -3,7 +3,7 @@
 
 use super::super::pdl::{AckCheck, Arrival, Content};
 use super::super::tal::Step;
-use super::super::wire::{Opcode, Packet};
+use super::super::wire::{Opcode, Packet, BLOCK_MIN};
 use super::super::{DropReason, Owner, Received, Report, Slabs};
 use super::Connection;
 
@@ -14,6 +14,9 @@ impl<A: Slabs> Connection<A> {
     pub fn receive<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
         if !self.running() {
             return Received::Dropped(DropReason::NotRunning);
+        }
+        if self.config.lite {
+            return self.receive_lite(now, packet, owner);
         }
         // Everything is judged before anything changes [proto 3.3].
         let (arrival, ack) = match self.judge(packet) {
@@ -145,7 +148,12 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Delivers a packet to the Transaction Layer.
-    fn deliver<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
+    pub(super) fn deliver<O: Owner>(
+        &mut self,
+        now: u64,
+        packet: &Packet<'_>,
+        owner: &mut O,
+    ) -> Received {
         let reply = Opcode::is_reply(packet.tal().opcode);
         let step = if !reply {
             self.target.receive(packet, owner, &mut self.stats)
@@ -155,7 +163,17 @@ impl<A: Slabs> Connection<A> {
         match step {
             Ok(Step::Partial) => {}
             Ok(Step::Complete) => self.ack.at_once(now),
-            Ok(Step::Refused(reason)) => return Received::Dropped(reason),
+            Ok(Step::Refused(reason)) => {
+                if reason == DropReason::ShortBlock {
+                    self.report(Report {
+                        reason,
+                        value: packet.block_len() as u32,
+                        low: BLOCK_MIN,
+                        high: u32::MAX,
+                    });
+                }
+                return Received::Dropped(reason);
+            }
             Ok(Step::Swallowed) => return Received::Dropped(DropReason::TransactionFailed),
             Err(report) => {
                 let counter = match report.reason {

@@ -16,6 +16,9 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
+        if self.config.lite {
+            return self.poll_transmit_lite(now);
+        }
         // Behind many packets it could be lost each time, always by the same full queue.
         if self.probe {
             return self.send_probe(now);
@@ -60,7 +63,7 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Takes the next packet of a request or an answer.
-    fn next_content(&mut self) -> Option<Content> {
+    pub(super) fn next_content(&mut self) -> Option<Content> {
         let answer =
             self.target.has_packet() && !(self.answered_last && self.initiator.has_packet());
         self.answered_last = answer;
@@ -82,8 +85,14 @@ impl<A: Slabs> Connection<A> {
                 high: 0,
             });
         }
+        self.count_new(&tal, &payload);
+        Some(self.transmit(now, psn, false, tal, payload))
+    }
+
+    /// Counts what a packet carries that was never sent before.
+    pub(super) fn count_new(&mut self, tal: &TalHeader, payload: &Payload) {
         let stats = &mut self.stats;
-        match &payload {
+        match payload {
             Payload::None => stats.tx_acks = stats.tx_acks.wrapping_add(1),
             Payload::Request(request) => {
                 let bytes = match request.has_data {
@@ -103,7 +112,6 @@ impl<A: Slabs> Connection<A> {
             }
             Payload::Error(_) => {}
         }
-        Some(self.transmit(now, psn, false, tal, payload))
     }
 
     fn retransmit(
@@ -178,7 +186,7 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Header and content of what a PSN carries; `None` when it is not needed any more.
-    fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
+    pub(super) fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
         match content {
             Content::None => None,
             Content::Request { xid, seqno } => self
@@ -244,6 +252,7 @@ impl<A: Slabs> Connection<A> {
         Transmit {
             psn,
             retransmit,
+            lite: false,
             pdl,
             tal,
             payload,

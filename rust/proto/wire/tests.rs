@@ -117,6 +117,7 @@ fn golden(
     let transmit = Transmit {
         psn: pdl.psn,
         retransmit: false,
+        lite: false,
         pdl,
         tal,
         payload,
@@ -143,6 +144,24 @@ fn golden(
         Malformed::TooShort
     );
     assert_eq!(transmit.emit(&mut out[..len - 1], |_| 0), None);
+
+    // SUPERp-lite leaves the Packet Delivery header out, and nothing else [proto 6].
+    let frame = &frame[PdlHeader::LEN..];
+    let packet = Packet::parse_lite(frame, frame.len()).unwrap();
+    assert_eq!((*packet.pdl(), *packet.tal()), (PdlHeader::default(), tal));
+    assert_eq!(packet.ops().collect::<Vec<_>>(), ops);
+    let first = packet.block(0).map(|block| block.offset);
+    assert_eq!(first, (data > 0).then_some(len - PdlHeader::LEN));
+    let transmit = Transmit {
+        lite: true,
+        ..transmit
+    };
+    let lite = transmit
+        .emit(&mut out, |index| addresses[index as usize])
+        .unwrap();
+    assert_eq!(out[..lite], bytes[PdlHeader::LEN..len]);
+    let needed = Packet::headers_len_lite(frame);
+    assert_eq!(needed, lite);
 }
 
 #[test]
@@ -449,8 +468,18 @@ fn data_that_does_not_divide_is_refused() {
 }
 
 #[test]
-fn block_of_15_bytes_is_refused() {
-    assert_eq!(refused(&G5[..47]), Malformed::ShortBlock);
+fn block_of_15_bytes_is_short() {
+    let short = |bytes: &[u8]| {
+        Packet::parse(bytes, bytes.len())
+            .unwrap()
+            .has_short_blocks()
+    };
+    assert!(!short(&G5));
+    assert!(short(&G5[..47]));
+    // No block at all.
+    assert!(short(&G5[..32]));
+    // A Read has none to have.
+    assert!(!short(&G2));
 }
 
 #[test]
@@ -492,9 +521,11 @@ fn packet_cut_inside_its_headers_is_refused() {
             assert_eq!(refused(&bytes[..len]), Malformed::TooShort);
         }
     }
+    // With data: refused, or cut to blocks that are short.
     for bytes in [&G3[..], &G4, &G5, &G7] {
         for len in 0..bytes.len() {
-            refused(&bytes[..len]);
+            let packet = Packet::parse(&bytes[..len], len);
+            assert!(packet.is_err() || packet.unwrap().has_short_blocks());
         }
     }
 }
@@ -593,7 +624,6 @@ fn malformed_kinds_have_their_drop_reason() {
         (Malformed::TooShort, DropReason::TooShort),
         (Malformed::NumOps, DropReason::NumOps),
         (Malformed::UnevenBlocks, DropReason::UnevenBlocks),
-        (Malformed::ShortBlock, DropReason::ShortBlock),
     ] {
         assert_eq!(DropReason::from(malformed), reason);
     }

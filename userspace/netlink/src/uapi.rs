@@ -451,6 +451,10 @@ pub mod conn {
     /// 1 if every packet that this node sends is another flow to the network, by flow label
     /// or source port; needs ordered-tx 0. (u8)
     pub const SPRAY: u16 = 24;
+    /// 1 for SUPERp-lite: without the packet delivery layer, over a SUNH path that loses
+    /// nothing and keeps order. Needs the parameter tal_transaction_timeout. There can be
+    /// one with a node, both ends alike, and packets carry no remote-cid. (u8)
+    pub const LITE: u16 = 25;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -571,6 +575,11 @@ pub mod conn {
         super::Attr {
             number: SPRAY,
             name: "spray",
+            nested: None,
+        },
+        super::Attr {
+            number: LITE,
+            name: "lite",
             nested: None,
         },
     ];

@@ -35,6 +35,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "on or off (the default): extension opcodes; both sides alike",
     ),
     (
+        "lite",
+        "on or off (the default): SUPERp-lite, no packet delivery layer; SUNH only, both sides alike",
+    ),
+    (
         "ordered",
         "on (the default) or off: deliver in order, both ways",
     ),
@@ -188,6 +192,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         spray: None,
         ordered_rx: None,
         ext: None,
+        lite: None,
         partition: None,
         tclass: None,
         hop_limit: None,
@@ -206,6 +211,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
             "local" => spec.local_addr = Some(value(key, text, "an IPv4 or IPv6 address")?),
             "lladdr" => spec.lladdr = Some(value::<Mac>(key, text, "an Ethernet address")?),
             "ext" => spec.ext = Some(switch(key, text)?),
+            "lite" => spec.lite = Some(switch(key, text)?),
             "ordered" => {
                 spec.ordered_tx = Some(switch(key, text)?);
                 spec.ordered_rx = spec.ordered_tx;
@@ -229,7 +235,10 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         }
     }
     spec.remote_addr = peer.ok_or_else(|| Failure::new("peer ADDRESS is missing"))?;
-    spec.remote_cid = peer_cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?;
+    spec.remote_cid = match peer_cid {
+        None if spec.lite == Some(true) => 0,
+        cid => cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?,
+    };
     spec.encap = match (encap, spec.remote_addr) {
         ("sunh", _) => Encap::Sunh,
         ("udp4", _) | ("udp", IpAddr::V4(_)) => Encap::Udp4,
@@ -291,6 +300,9 @@ fn flags(conn: &Conn) -> String {
     }
     if conn.ext {
         flags.push("ext");
+    }
+    if conn.lite {
+        flags.push("lite");
     }
     flags.join(",")
 }
