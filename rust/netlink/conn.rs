@@ -380,10 +380,7 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     Ok(Some(value))
 }
 
-fn by_cid(
-    request: Request<'_>,
-    act: impl FnOnce(&Node, u16) -> Result<(), Refusal>,
-) -> Result {
+fn by_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
     act(&node, cid).map_err(|refusal| refused(request, Some(at), refusal))

@@ -145,11 +145,7 @@ impl Node {
     }
 
     /// Decides what `params` left open and checks it against the node.
-    fn identity(
-        &self,
-        params: &ConnParams,
-        config: &mut Settings,
-    ) -> Result<Identity, Refusal> {
+    fn identity(&self, params: &ConnParams, config: &mut Settings) -> Result<Identity, Refusal> {
         let limit = self.params.get(params::CONNS_PER_XPU);
         let n = count(self.conns.iter());
         if u64::from(n) >= limit {
