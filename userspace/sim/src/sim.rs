@@ -14,6 +14,7 @@ use crate::trace::Trace;
 use crate::work::{Check, Work};
 use superp_proto::{Config, Payload, Stats};
 
+use renew::Life;
 pub(crate) use renew::{Plan, Renewal};
 
 /// Time in ns after which connections that damaged packets may have confused need not go on.
@@ -47,8 +48,8 @@ pub(crate) struct Sim {
     pub(crate) fabric: Fabric,
     pub(crate) nodes: Vec<Node>,
     pub(crate) ends: Vec<End>,
-    /// The lives of each connection after its first, and what its ends are given in them.
-    lives: Vec<Vec<(Renewal, Option<[Config; 2]>)>>,
+    /// The lives of each connection after its first.
+    lives: Vec<Vec<Life>>,
     trace: Trace,
     rng: Rng,
     sabotage: Sabotage,

@@ -130,8 +130,10 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
         ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
         ConnVerb::Stop { cid } => each(&cid, out, |cid| client.stop_conn(cid)),
         ConnVerb::Reset { words } => {
-            let (cids, psn, xid) = reset(&words)?;
-            each(&cids, out, |cid| client.reset_conn(cid, psn, xid))
+            let reset = reset(&words)?;
+            each(&reset.cids, out, |cid| {
+                client.reset_conn(cid, reset.psn, reset.xid)
+            })
         }
     }
 }
@@ -147,8 +149,16 @@ fn each(
     out.done(&json!({ "local-cid": cids }))
 }
 
-/// What the words of `conn reset` ask for: local ids, start PSN, start XID.
-fn reset(words: &[String]) -> Result<(Vec<u16>, Option<u32>, Option<u16>), Failure> {
+/// A reset of connections, and their start values.
+#[derive(Debug, PartialEq)]
+struct Reset {
+    cids: Vec<u16>,
+    psn: Option<u32>,
+    xid: Option<u16>,
+}
+
+/// What the words of `conn reset` ask for.
+fn reset(words: &[String]) -> Result<Reset, Failure> {
     let is_cid = |word: &String| word.starts_with(|c: char| c.is_ascii_digit());
     let count = words.iter().take_while(|word| is_cid(word)).count();
     let (cids, settings) = words.split_at(count);
@@ -168,7 +178,7 @@ fn reset(words: &[String]) -> Result<(Vec<u16>, Option<u32>, Option<u16>), Failu
     if cids.is_empty() {
         return Err(Failure::new("the connection id is missing"));
     }
-    Ok((cids, psn, xid))
+    Ok(Reset { cids, psn, xid })
 }
 
 /// What the words of `conn add` ask for.
@@ -417,13 +427,15 @@ mod tests {
             let words: Vec<String> = words.split_whitespace().map(String::from).collect();
             reset(&words).map_err(|failure| format!("{failure:?}"))
         };
-        assert_eq!(parsed("64 65"), Ok((vec![64, 65], None, None)));
+        let reset = |cids: &[u16], psn, xid| {
+            let cids = cids.to_vec();
+            Ok(Reset { cids, psn, xid })
+        };
+        assert_eq!(parsed("64 65"), reset(&[64, 65], None, None));
         let start = "64 start-psn 0x40000000 start-xid 7";
-        assert_eq!(parsed(start), Ok((vec![64], Some(1 << 30), Some(7))));
-        assert_eq!(
-            parsed("1 start-xid 65535"),
-            Ok((vec![1], None, Some(u16::MAX)))
-        );
+        assert_eq!(parsed(start), reset(&[64], Some(1 << 30), Some(7)));
+        let start = "1 start-xid 65535";
+        assert_eq!(parsed(start), reset(&[1], None, Some(u16::MAX)));
         for (words, part) in [
             ("start-psn 1", "id is missing"),
             ("64 start-psn", "start-psn needs a value"),

@@ -29,12 +29,23 @@ pub(crate) struct Plan {
     pub(crate) first: usize,
 }
 
+/// A life of a connection after its first.
+#[derive(Clone, Debug)]
+pub(super) struct Life {
+    renewal: Renewal,
+    /// What its ends are given, once it is chosen.
+    configs: Option<[Config; 2]>,
+}
+
 impl Sim {
     /// Plans another life for the connection of `end`. Lives of a connection are planned in their order.
     pub(crate) fn renew(&mut self, end: usize, plan: Plan) {
         let connection = end & !1;
         let lives = &mut self.lives[connection / 2];
-        lives.push((plan.renewal, None));
+        lives.push(Life {
+            renewal: plan.renewal,
+            configs: None,
+        });
         let life = lives.len();
         for (end, at) in [(plan.first, plan.at), (1 - plan.first, plan.at + plan.gap)] {
             let end = connection + end;
@@ -58,17 +69,17 @@ impl Sim {
         self.active = self.now;
         self.trace.note(self.now, "renew", end, &[]);
         self.stop(end)?;
-        let (renewal, chosen) = self.lives[end / 2][life - 1].clone();
+        let Life { renewal, configs } = self.lives[end / 2][life - 1].clone();
         if renewal == Renewal::Recreate {
             self.remove(end);
         }
-        let configs = match chosen {
+        let configs = match configs {
             Some(configs) => configs,
             None => self.choose(end, renewal),
         };
         let (state, _) = pair(&mut self.ends, end);
         state.renew(self.now, &configs[end % 2], life);
-        self.lives[end / 2][life - 1].1 = Some(configs);
+        self.lives[end / 2][life - 1].configs = Some(configs);
         self.drive(end)
     }
 
