@@ -89,7 +89,7 @@ pub(crate) struct Identity {
     pub(crate) config: Config,
 }
 
-/// Start values of a new life [proto 3.18]; `None`: those of the life before.
+/// Start values of a new life [proto 3.19]; `None`: those of the life before.
 #[derive(Copy, Clone, Default)]
 pub(crate) struct Start {
     pub(crate) psn: Option<u32>,

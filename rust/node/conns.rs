@@ -210,7 +210,7 @@ impl Node {
         })
     }
 
-    /// A connection id that nobody used lately [proto 3.19].
+    /// A connection id that nobody used lately [proto 3.20].
     fn choose_cid(&self, config: &Settings, now: u64) -> Result<u16, Refusal> {
         let in_use = |cid: u16| self.conns.get(cid.into()).is_some();
         config

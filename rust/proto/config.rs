@@ -40,7 +40,7 @@ pub struct Config {
     /// The extension opcodes may be sent and are accepted [proto 7].
     pub ext: bool,
     /// First PSN, of both directions. Both ends must agree; a successor's lies where no packet of its
-    /// predecessor can [proto 3.18].
+    /// predecessor can [proto 3.19].
     pub start_psn: u32,
     /// First XID, of both directions. Both ends must agree.
     pub start_xid: u16,
@@ -143,7 +143,7 @@ fields! {
 
 impl Config {
     /// Time in ns for which the identifier of this connection is kept back when it is removed
-    /// [proto 3.19]: the life of the last packet that the peer hears of, the time for which it then
+    /// [proto 3.20]: the life of the last packet that the peer hears of, the time for which it then
     /// sends again, and the life of the last of those packets.
     pub fn quarantine_time(&self) -> u64 {
         let timeouts = u64::from(self.pdl_max_rtx).saturating_add(1);

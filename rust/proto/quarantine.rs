@@ -6,7 +6,7 @@ use super::slab::Slabs;
 /// Least number of slots.
 const SLOTS_MIN: usize = 16;
 
-/// The identifiers of a node's connections that were removed lately [proto 3.19].
+/// The identifiers of a node's connections that were removed lately [proto 3.20].
 ///
 /// Whoever names an identifier may use it all the same; this is for those that are chosen.
 #[derive(Default)]
@@ -50,25 +50,23 @@ impl<A: Slabs> Quarantine<A> {
 
     /// Keeps an identifier back until the time `until`. Room was made when its connection was created.
     pub fn put(&mut self, cid: u16, until: u64) {
-        let place = self.held().binary_search_by_key(&cid, |held| held.cid);
         let Some(slots) = self.slots.as_deref_mut() else {
             return;
         };
-        match place {
-            Ok(at) => {
-                if let Some(held) = slots.get_mut(at) {
-                    held.until = held.until.max(until);
-                }
+        // Those behind its place move on by one.
+        let mut moved = Held { cid, until };
+        for slot in slots.iter_mut().take(self.held) {
+            if slot.cid == moved.cid {
+                slot.until = slot.until.max(until);
+                return;
             }
-            Err(at) => {
-                if let Some(behind) = slots.get_mut(at..=self.held) {
-                    let mut moved = Held { cid, until };
-                    for slot in behind {
-                        core::mem::swap(slot, &mut moved);
-                    }
-                    self.held = self.held.saturating_add(1);
-                }
+            if slot.cid > moved.cid {
+                core::mem::swap(slot, &mut moved);
             }
+        }
+        if let Some(slot) = slots.get_mut(self.held) {
+            *slot = moved;
+            self.held = self.held.saturating_add(1);
         }
     }
 

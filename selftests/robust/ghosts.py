@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Packets of an earlier life of a connection come late, into the next one [proto 3.18, 3.19]."""
+"""Packets of an earlier life of a connection come late, into the next one [proto 3.19, 3.20]."""
 
 from node import *
 

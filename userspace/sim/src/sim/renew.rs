@@ -90,7 +90,7 @@ impl Sim {
         match renewal {
             Renewal::Reset if self.sabotage == Sabotage::SameStart => {}
             Renewal::Reset => {
-                // The exact bound of [proto 3.18], and places far beyond it.
+                // The exact bound of [proto 3.19], and places far beyond it.
                 let margin = self.rng.pick(&[0, 0, 1000, 1 << 30]);
                 let psn = self.beyond(first).wrapping_add(margin);
                 let xid = self.rng.bits() as u16;
