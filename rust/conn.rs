@@ -396,7 +396,9 @@ impl Conn {
             self.stop();
         }
         let mut inner = self.inner.lock();
-        if !keep {
+        if keep {
+            inner.flows.begin_anew();
+        } else {
             core::mem::swap(&mut inner.flows, &mut flows);
         }
         let old = (

@@ -152,13 +152,20 @@ impl Endpoint {
             .unwrap_or(Err(Refused::NoQp))
     }
 
-    /// Hands a whole message to the program; a refused one is dropped. Any context up to softirq,
-    /// a connection's lock may be held.
-    pub(crate) fn deliver(&self, from: &MsgMeta, message: SkBuff) -> Result<(), Refused> {
+    /// Hands a whole message to the program, with its immediate data; a refused one is dropped. Any
+    /// context up to softirq, a connection's lock may be held.
+    pub(crate) fn deliver(
+        &self,
+        from: &MsgMeta,
+        message: SkBuff,
+        imm: Option<u32>,
+    ) -> Result<(), Refused> {
         self.accepts(from)?;
         let source = From {
             addr: from.remote,
             cid: from.cid,
+            imm: imm.unwrap_or(0),
+            has_imm: imm.is_some(),
         };
         match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
             Some(Ok(())) => {
@@ -448,6 +455,10 @@ impl Socket {
         if qpn == 0 {
             return Err(edestaddrreq());
         }
+        let imm = request.imm();
+        if imm.is_some() && !conn.ext() {
+            return Err(eopnotsupp());
+        }
         if len < conn.min_message() || len > conn.max_message() {
             return Err(EMSGSIZE);
         }
@@ -461,7 +472,7 @@ impl Socket {
             pages.copy_from_iter(0, bytes, request.data())?;
             Local::Buffer(pages)
         };
-        conn.post(Work::new(ticket, qpn, WorkOp::Send, len, local)?)?;
+        conn.post(Work::new(ticket, qpn, WorkOp::Send { imm }, len, local)?)?;
         Ok(bytes)
     }
 
@@ -491,12 +502,16 @@ impl Socket {
         if rma.rsvd != 0 || rma.rsvd2 != 0 || request.len() != 0 {
             return Err(EINVAL);
         }
-        let remote = rma.remote_addr;
+        let (remote, imm) = (rma.remote_addr, request.imm());
         let op = match u32::from(rma.op) {
-            uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote },
+            uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote, imm },
             uapi::SUPERP_RMA_READ if request.atomic().is_none() => WorkOp::Read { remote },
             _ => atomic(request, rma)?,
         };
+        let write = matches!(op, WorkOp::Write { .. });
+        if imm.is_some() && !write {
+            return Err(EINVAL);
+        }
         if rma.length > uapi::SUPERP_MAX_RMA {
             return Err(EMSGSIZE);
         }
@@ -505,10 +520,12 @@ impl Socket {
             _ => self.local(rma, op)?,
         };
         let (conn, qpn) = self.destination(request)?;
-        if matches!(op, WorkOp::Atomic { .. }) && !conn.ext() {
+        if (matches!(op, WorkOp::Atomic { .. }) || imm.is_some()) && !conn.ext() {
             return Err(eopnotsupp());
         }
-        let write = matches!(op, WorkOp::Write { .. });
+        if imm.is_some() && qpn == 0 {
+            return Err(edestaddrreq());
+        }
         if write && rma.length != 0 && rma.length < conn.min_message() {
             return Err(EMSGSIZE);
         }

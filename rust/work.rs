@@ -21,10 +21,11 @@ use crate::{
 /// What is asked for.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum WorkOp {
-    /// A message to the queue pair `dest`.
-    Send,
-    /// Local memory to the peer's, at this RMA address.
-    Write { remote: u64 },
+    /// A message to the queue pair `dest`, with immediate data if there is any.
+    Send { imm: Option<u32> },
+    /// Local memory to the peer's, at this RMA address. With immediate data the queue pair `dest` is
+    /// told when all of it is there.
+    Write { remote: u64, imm: Option<u32> },
     /// The peer's memory, at this RMA address, to local memory.
     Read { remote: u64 },
     /// A change of 64 bits of the peer's memory, at this RMA address; what they were goes to local
@@ -35,6 +36,13 @@ pub(crate) enum WorkOp {
         operand: u64,
         compare: u64,
     },
+}
+
+impl WorkOp {
+    /// Whether the peer's queue pair takes a message in, which it may refuse for want of a buffer.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+    }
 }
 
 /// Where the local bytes are.
@@ -63,8 +71,10 @@ pub(crate) struct Work {
     pub(crate) local: Local,
     /// Place in the order of its flow; written when the work leaves the queue.
     order: Atomic<u64>,
-    /// How often the peer refused it for want of a buffer.
+    /// How often the peer refused it for want of a buffer when its socket was closed.
     refusals: Atomic<u32>,
+    /// All bytes of a write are at the peer; what is left to do is to tell so.
+    placed: Atomic<bool>,
 }
 
 impl_list_arc_safe! {
@@ -93,6 +103,7 @@ impl Work {
                 local,
                 order: Atomic::new(0),
                 refusals: Atomic::new(0),
+                placed: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -100,6 +111,16 @@ impl Work {
 
     pub(crate) fn set_order(&self, order: u64) {
         self.order.store(order, Relaxed);
+    }
+
+    /// Whether all bytes of a write are at the peer, as a refusal of its immediate says [proto 7].
+    pub(crate) fn set_placed(&self, placed: bool) {
+        self.placed.store(placed, Relaxed);
+    }
+
+    /// Whether a write has no bytes to send, or none any more.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.len == 0 || self.placed.load(Relaxed)
     }
 
     /// Counts a refusal, and gives how many there were before.

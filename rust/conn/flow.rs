@@ -53,7 +53,7 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
-    /// A message of several transactions is under way: nothing follows it before it ends, because
+    /// A message of several transactions is under way: no other follows it before it ends, because
     /// transactions do not say which message they are of.
     long: bool,
     /// The next message is the first of a run.
@@ -220,7 +220,7 @@ impl Flows {
     }
 
     /// Puts the flow on the list of those that may have something to start.
-    fn wake(&mut self, index: u32) {
+    pub(super) fn wake(&mut self, index: u32) {
         let last = self.last_ready;
         let Some(flow) = self.flow(index) else { return };
         if flow.ready {
@@ -304,15 +304,15 @@ impl Flows {
             return Next::Nothing;
         };
         let mut long = false;
-        if head.op == WorkOp::Send {
-            long = u64::from(head.len) > one;
+        if head.op.is_message() {
+            long = matches!(head.op, WorkOp::Send { .. }) && u64::from(head.len) > one;
             if busy || (long && sending) {
                 return Next::Nothing;
             }
         }
         let work = head.remove();
         let mut start = false;
-        if work.op == WorkOp::Send {
+        if work.op.is_message() {
             start = core::mem::take(&mut flow.start);
             flow.long = long;
             flow.sends = flow.sends.saturating_add(1);
@@ -339,7 +339,7 @@ impl Flows {
         let Some(free) = free else {
             let flow = self.flow(flow)?;
             flow.works = flow.works.saturating_sub(1);
-            if work.op == WorkOp::Send {
+            if work.op.is_message() {
                 flow.sends = flow.sends.saturating_sub(1);
             }
             return None;
@@ -390,7 +390,7 @@ impl Flows {
         self.free_active = index;
         if let Some(flow) = self.flow(active.flow) {
             flow.works = flow.works.saturating_sub(1);
-            if active.work.op == WorkOp::Send {
+            if active.work.op.is_message() {
                 flow.sends = flow.sends.saturating_sub(1);
                 flow.long = false;
                 if active.error.is_none() {
@@ -430,6 +430,16 @@ impl Flows {
         flow.not_before = now.saturating_add(flow.backoff);
         flow.backoff = flow.backoff.saturating_mul(2).min(BACKOFF_MAX);
         Some(flow.not_before)
+    }
+
+    /// The peer begins a new life: what it took of a work in the old one counts no more. Nothing is
+    /// under way, so all works are queued.
+    pub(super) fn begin_anew(&self) {
+        for flow in self.flows.iter() {
+            for work in flow.queue.iter() {
+                work.set_placed(false);
+            }
+        }
     }
 
     /// Takes one work that has not started, of any flow; for shutdown.

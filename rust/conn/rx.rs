@@ -35,6 +35,14 @@ struct Assembly {
     bytes: u64,
     /// Length of the whole message, where the packets say it.
     message_len: Option<u32>,
+    imm: Option<u32>,
+}
+
+impl Assembly {
+    /// Whether it is of a message of this length, with this immediate.
+    fn is_part_of(&self, message_len: Option<u32>, imm: Option<u32>) -> bool {
+        self.message_len == message_len && self.imm == imm
+    }
 }
 
 /// State of the receiving half, under the connection's lock.
@@ -149,10 +157,36 @@ impl Target<'_> {
         }
     }
 
+    fn queue_pair(&self, qpn: u32) -> Result<Arc<Qp>, Code> {
+        self.conn.node.qp(qpn).ok_or(Code::NO_QUEUE_PAIR)
+    }
+
+    /// Hands a whole message to the program, or refuses it. `ext`: its sender knows runs.
+    fn deliver(
+        &mut self,
+        qp: &Qp,
+        qpn: u32,
+        message: SkBuff,
+        imm: Option<u32>,
+        ext: bool,
+    ) -> Result<(), Code> {
+        match qp.endpoint.deliver(&self.meta(), message, imm) {
+            Ok(()) => {
+                count(&mut self.stats.rx_messages, 1);
+                Ok(())
+            }
+            Err(Refused::NoBuffer) => {
+                count(&mut self.stats.rx_no_buffer, 1);
+                Err(self.rx.refuse(qpn, ext))
+            }
+            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
+        }
+    }
+
     /// Begins the assembly of a transaction's message, or refuses it.
     fn begin(&mut self, segment: &Segment) -> Result<Assembly, Code> {
         let qpn = segment.qp;
-        let qp = self.conn.node.qp(qpn).ok_or(Code::NO_QUEUE_PAIR)?;
+        let qp = self.queue_pair(qpn)?;
         let ext = segment.ext.as_ref();
         if ext.is_some_and(|e| e.message_len > MAX_MESSAGE) {
             return Err(Code::RESOURCES);
@@ -179,6 +213,7 @@ impl Target<'_> {
             segments: SkbQueue::new(),
             bytes: 0,
             message_len: ext.map(|e| e.message_len),
+            imm: ext.and_then(|e| e.imm),
         })
     }
 
@@ -189,7 +224,7 @@ impl Target<'_> {
         let mut whole = match self.rx.take_partial(part.qpn) {
             // A first part that comes twice means that its sender began again.
             Some(old) if first && old.segments.first_key() == Some(0) => None,
-            old => old.filter(|old| old.message_len == part.message_len),
+            old => old.filter(|old| old.is_part_of(part.message_len, part.imm)),
         };
         if let Some(whole) = &mut whole {
             whole.bytes = whole.bytes.saturating_add(part.bytes);
@@ -296,9 +331,9 @@ impl Owner for Target<'_> {
         let Some(Some(assembly)) = self.rx.slot(segment.xid) else {
             return Err(Code::RESOURCES);
         };
-        if assembly.qpn != segment.qp
-            || assembly.message_len != segment.ext.as_ref().map(|e| e.message_len)
-        {
+        let ext = segment.ext.as_ref();
+        let (message_len, imm) = (ext.map(|e| e.message_len), ext.and_then(|e| e.imm));
+        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, imm) {
             return Err(Code::MALFORMED);
         }
         assembly.bytes = assembly.bytes.saturating_add(data.len as u64);
@@ -315,9 +350,17 @@ impl Owner for Target<'_> {
             .map_err(|_| Code::MALFORMED)
     }
 
-    fn imm(&mut self, _immediate: Immediate) -> Result<(), Code> {
-        // Sockets have no place for the immediate of a write.
-        Err(Code::NO_RECEIVE_BUFFER)
+    /// An empty message. When it is refused, the sender repeats it as such: the bytes are in place.
+    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+        let qpn = immediate.qp;
+        let qp = self.queue_pair(qpn)?;
+        if self.rx.is_refusing(qpn) {
+            return Err(Code::RECEIVE_AFTER_REFUSAL);
+        }
+        match SkBuff::alloc(0, 0) {
+            Some(empty) => self.deliver(&qp, qpn, empty, Some(immediate.imm), true),
+            None => Err(self.rx.refuse(qpn, true)),
+        }
     }
 
     fn complete(&mut self, xid: u16, _opcode: u8) -> Result<(), Code> {
@@ -338,17 +381,8 @@ impl Owner for Target<'_> {
             return Err(Code::MALFORMED);
         }
         let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
-        match whole.qp.endpoint.deliver(&self.meta(), message) {
-            Ok(()) => {
-                count(&mut self.stats.rx_messages, 1);
-                Ok(())
-            }
-            Err(Refused::NoBuffer) => {
-                count(&mut self.stats.rx_no_buffer, 1);
-                Err(self.rx.refuse(whole.qpn, whole.message_len.is_some()))
-            }
-            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
-        }
+        let ext = whole.message_len.is_some();
+        self.deliver(&whole.qp, whole.qpn, message, whole.imm, ext)
     }
 
     fn aborted(&mut self, xid: u16) {

@@ -42,7 +42,10 @@ impl flow::Limits for Limits {
 /// Outcome of the attempt to submit one transaction.
 enum Part {
     Submitted,
+    /// No slot is free.
     Full,
+    /// It must wait for those before it; its flow is woken when they have ended.
+    Held,
     Failed(Code),
 }
 
@@ -54,7 +57,7 @@ impl Inner {
             ConnState::Draining => true,
             _ => return false,
         };
-        let message = self.message_op(0, 0, 0, false);
+        let message = self.message_op(0, 0, 0, None, false);
         let limits = Limits {
             one_transaction: self.proto.max_request_len(&message),
             runs: self.proto.config().ext,
@@ -89,6 +92,7 @@ impl Inner {
                     self.flows.rotate(true);
                 }
                 Part::Full => break,
+                Part::Held => self.flows.rotate(false),
                 Part::Failed(code) => {
                     progress = true;
                     self.work_failed(index, code, now);
@@ -110,13 +114,13 @@ impl Inner {
         self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
-    fn message_op(&self, qp: u32, offset: u64, len: u32, start: bool) -> ReqOp {
+    fn message_op(&self, qp: u32, offset: u64, len: u32, imm: Option<u32>, start: bool) -> ReqOp {
         if self.proto.config().ext {
             ReqOp::SendQpExt {
                 qp,
                 offset: offset as u32,
                 message_len: len,
-                imm: None,
+                imm,
                 solicited: false,
                 start,
             }
@@ -132,24 +136,41 @@ impl Inner {
         };
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op);
         let (dest, start) = (active.work.dest, active.start);
-        let rest = u64::from(total).saturating_sub(submitted);
+        let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
+        let mut rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
-            WorkOp::Send => self.message_op(dest, submitted, total, start),
+            WorkOp::Send { imm } => self.message_op(dest, submitted, total, imm, start),
+            WorkOp::Write {
+                imm: imm @ Some(_), ..
+            } if placed => {
+                let op = self.message_op(dest, 0, 0, imm, start);
+                return self.submit_request(index, op, 0, total.into(), now);
+            }
             // Without bytes there is nothing to access: a round trip, as verbs have it.
             WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
-            WorkOp::Write { remote } => {
+            WorkOp::Write { remote, imm } => {
                 let address = remote.wrapping_add(submitted);
                 let write = ReqOp::Write { address };
-                // A shorter one has an opcode of its own [proto 2.5].
-                if total < self.proto.min_request_len(&write) {
-                    ReqOp::WriteExt {
-                        address,
-                        qp: 0,
-                        imm: None,
-                        solicited: false,
+                let ext = ReqOp::WriteExt {
+                    address,
+                    qp: imm.map_or(0, |_| dest),
+                    imm,
+                    solicited: false,
+                };
+                let last = rest <= self.proto.max_request_len(&ext);
+                match imm {
+                    // A shorter one has an opcode of its own [proto 2.5].
+                    None if total < self.proto.min_request_len(&write) => ext,
+                    None => write,
+                    // The last transaction tells of all bytes, so it is sent when those of the
+                    // others are in place; order on the wire is not enough, one may be refused.
+                    Some(_) if last && under_way => return Part::Held,
+                    Some(_) if last => ext,
+                    Some(_) => {
+                        // Something is left for the last one.
+                        rest = rest.saturating_sub(1);
+                        write
                     }
-                } else {
-                    write
                 }
             }
             WorkOp::Read { remote } => ReqOp::Read {
@@ -230,8 +251,12 @@ impl Inner {
             result = result.and_then(|()| active.work.place_original(value));
         }
         match result {
-            Ok(()) if active.closed && active.transactions == 0 => self.work_ended(index, now),
-            Ok(()) => {}
+            Ok(()) if active.transactions > 0 => {}
+            Ok(()) if active.closed => self.work_ended(index, now),
+            Ok(()) => {
+                let flow = active.flow;
+                self.flows.wake(flow);
+            }
             Err(code) => self.work_failed(index, code, now),
         }
     }
@@ -256,11 +281,15 @@ impl Inner {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
+        // Of a write only the last transaction, which follows when the others are complete, may be
+        // refused: by then its bytes are in place.
+        let placed = active.submitted >= u64::from(active.work.len);
         let work = active.work;
         match active.error {
             None => work.ticket.complete(Ok(())),
-            Some(code) if is_refusal(code) && self.may_repeat(&work) => {
+            Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
+                work.set_placed(placed);
                 self.flows.refuse(active.flow, work);
             }
             Some(code) => work.ticket.complete(Err(code)),
@@ -271,15 +300,20 @@ impl Inner {
     }
 
     /// Whether a refused message goes again: for ever while its socket is open.
-    fn may_repeat(&self, work: &Work) -> bool {
+    fn may_repeat(&self, work: &Work, placed: bool) -> bool {
+        let message = match work.op {
+            WorkOp::Send { .. } => true,
+            WorkOp::Write { imm, .. } => imm.is_some() && placed,
+            _ => false,
+        };
         matches!(self.state, ConnState::Established | ConnState::Draining)
-            && work.op == WorkOp::Send
+            && message
             && (work.ticket.alive() || work.count_refusal() < ORPHAN_REFUSALS)
     }
 
     pub(super) fn count_posted(&mut self, work: &Work) {
         match work.op {
-            WorkOp::Send => count(&mut self.stats.tx_messages, 1),
+            WorkOp::Send { .. } => count(&mut self.stats.tx_messages, 1),
             WorkOp::Write { .. } => count(&mut self.stats.tx_writes, 1),
             WorkOp::Read { .. } => count(&mut self.stats.tx_reads, 1),
             WorkOp::Atomic { .. } => count(&mut self.stats.tx_atomics, 1),

@@ -15,13 +15,17 @@ struct sk_buff;
 struct sock;
 
 /**
- * struct superp_sock_from - where a message came from
+ * struct superp_sock_from - what a message brings beside its bytes
  * @addr: address of the peer, IPv6 or IPv4-mapped
  * @cid: local id of the connection
+ * @imm: immediate data
+ * @has_imm: there is @imm
  */
 struct superp_sock_from {
 	__u8	addr[16];
 	__u32	cid;
+	__u32	imm;
+	bool	has_imm;
 };
 
 /**
@@ -37,6 +41,8 @@ struct superp_sock_from {
  * @rma: remote memory request
  * @operand: of an atomic operation
  * @compare: of an atomic operation
+ * @has_imm: @imm was given
+ * @imm: immediate data
  */
 struct superp_sock_send {
 	struct iov_iter		*data;
@@ -50,6 +56,8 @@ struct superp_sock_send {
 	struct superp_rma	rma;
 	u64			operand;
 	u64			compare;
+	bool			has_imm;
+	u32			imm;
 };
 
 /* Macros with casts are numbers to Rust only as enumerators. */

@@ -201,7 +201,7 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-/* Control messages: at most one request, nothing that would be ignored. */
+/* Control messages: at most one request and one immediate, nothing that would be ignored. */
 static int superp_send_control(struct msghdr *msg,
 			       struct superp_sock_send *send)
 {
@@ -209,7 +209,9 @@ static int superp_send_control(struct msghdr *msg,
 	struct cmsghdr *cmsg;
 
 	for_each_cmsghdr(cmsg, msg) {
-		if (!CMSG_OK(msg, cmsg) || cmsg->cmsg_level != SOL_SUPERP || send->has_rma)
+		bool *has = cmsg->cmsg_type == SUPERP_CMSG_IMM ? &send->has_imm : &send->has_rma;
+
+		if (!CMSG_OK(msg, cmsg) || cmsg->cmsg_level != SOL_SUPERP || *has)
 			return -EINVAL;
 		if (cmsg->cmsg_type == SUPERP_CMSG_RMA &&
 		    cmsg->cmsg_len == CMSG_LEN(sizeof(send->rma))) {
@@ -221,10 +223,13 @@ static int superp_send_control(struct msghdr *msg,
 			send->operand = atomic.operand;
 			send->compare = atomic.compare;
 			send->atomic = true;
+		} else if (cmsg->cmsg_type == SUPERP_CMSG_IMM &&
+			   cmsg->cmsg_len == CMSG_LEN(sizeof(send->imm))) {
+			memcpy(&send->imm, CMSG_DATA(cmsg), sizeof(send->imm));
 		} else {
 			return -EINVAL;
 		}
-		send->has_rma = true;
+		*has = true;
 	}
 	return 0;
 }
@@ -282,6 +287,7 @@ static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
 static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 			  int flags)
 {
+	struct superp_sock_from from;
 	struct sock *sk = sock->sk;
 	struct sk_buff *skb;
 	size_t copied;
@@ -305,17 +311,20 @@ static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 	err = skb_copy_datagram_msg(skb, 0, msg, copied);
 	if (err)
 		goto out;
+	from = *superp_from(skb);
 	if (msg->msg_name) {
 		struct sockaddr_superp *name = msg->msg_name;
-		const struct superp_sock_from *from = superp_from(skb);
 
 		memset(name, 0, sizeof(*name));
 		name->ssp_family = superp_family;
-		memcpy(name->ssp_addr, from->addr, sizeof(name->ssp_addr));
-		name->ssp_cid = from->cid;
+		memcpy(name->ssp_addr, from.addr, sizeof(name->ssp_addr));
+		name->ssp_cid = from.cid;
 		msg->msg_namelen = sizeof(*name);
 	}
 	sock_recv_cmsgs(msg, sk, skb);
+	/* Without room for it MSG_CTRUNC says so. */
+	if (from.has_imm)
+		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_IMM, sizeof(from.imm), &from.imm);
 	/* Tells an empty message from the end. */
 	msg->msg_flags |= MSG_EOR;
 	err = flags & MSG_TRUNC ? skb->len : copied;
@@ -639,7 +648,7 @@ void superp_sock_write_space(struct sock *sk)
  * superp_sock_deliver - queue a message for the program
  * @sk: the socket
  * @skb: the message, consumed
- * @from: where it came from
+ * @from: where it came from, and its immediate
  *
  * A message that the socket's filter or the security module rejects is
  * dropped and, as in AF_UNIX, the sender is not told.

@@ -301,6 +301,11 @@ impl<'a> SendRequest<'a> {
         self.0.atomic.then_some((self.0.operand, self.0.compare))
     }
 
+    /// The immediate data, where there is any.
+    pub(crate) fn imm(&self) -> Option<u32> {
+        self.0.has_imm.then_some(self.0.imm)
+    }
+
     /// The data.
     pub(crate) fn data(&mut self) -> &mut IovIterSource<'a> {
         // SAFETY: The iterator of a `struct msghdr` in sendmsg() is a source, and the call

@@ -90,9 +90,27 @@ both_ways() {
 	"$xfer" mixed "$nodeB" "$nodeA" "$(address "$way" 1)" "$cid" write,read,send 300 60000 16 || return 1
 	wait "$other"
 }
+# The command sends immediates and counts them: of a write cut into pieces one, of messages each.
+immediates() {
+	local server ready peer told
+	peer=$(address "$way" 2)
+	rm -f /tmp/told
+	ip netns exec "$nodeB" superp -j xfer serve --size 1M --messages 4 --timeout 60 >/tmp/told &
+	server=$!
+	nodes_wait 10 test -s /tmp/told || return 1
+	ready=$(head -n 1 /tmp/told)
+	on "$nodeA" superp xfer write "$peer" --cid "$cid" --remote "$(jq -r .remote <<<"$ready")" \
+		--length 1M --chunk 100000 --imm 0xcafe --qpn "$(jq .qpn <<<"$ready")" --verify || return 1
+	on "$nodeA" superp xfer send "$peer" --cid "$cid" --qpn "$(jq .qpn <<<"$ready")" \
+		--length 3000 --count 3 --imm 4294967295 || return 1
+	wait "$server" || return 1
+	told=$(tail -n 1 /tmp/told)
+	tap_equal '4 4294967295 3000' "$(jq -r '"\(.immediates) \(.last_imm) \(.bytes)"' <<<"$told")" immediates
+}
 for way in $encapsulations; do
 	cid=$((cid + 1))
 	connect "$way" "$cid" ext on
+	tap_case "$way: the command sends and counts immediates" immediates
 	tap_case "$way: operations under way both ways at once" both_ways
 done
 tap_end

@@ -464,6 +464,19 @@ static inline int superp_open(const struct node *node, uint32_t qpn,
 	return fd;
 }
 
+#define QPN_A 1001
+#define QPN_B 2002
+
+/* Connects the nodes, and two sockets over the connection. */
+static inline int pair_up(int cid, const struct conn_options *options, int *a, int *b)
+{
+	if (conn_up(cid, options))
+		return -1;
+	*a = superp_open(&node_a, QPN_A, &node_b, options->encap, QPN_B);
+	*b = superp_open(&node_b, QPN_B, &node_a, options->encap, QPN_A);
+	return *a < 0 || *b < 0 ? -1 : 0;
+}
+
 /*
  * The events of a socket within @ms milliseconds, or four times that in the
  * slower homes; -1: an error.
@@ -539,6 +552,14 @@ static inline int mr_reg(int fd, void *addr, size_t len, uint32_t access,
 	return ioctl(fd, SUPERP_IOC_MR_REG, reg);
 }
 
+/* New memory as a region of the socket; NULL: failed. */
+static inline void *mr_memory(int fd, size_t len, uint32_t access, struct superp_mr_reg *reg)
+{
+	void *at = memory(len);
+
+	return at && !mr_reg(fd, at, len, access, reg) ? at : NULL;
+}
+
 static inline int mr_dereg(int fd, uint32_t key)
 {
 	struct superp_mr_dereg dereg = { .key = key };
@@ -546,29 +567,48 @@ static inline int mr_dereg(int fd, uint32_t key)
 	return ioctl(fd, SUPERP_IOC_MR_DEREG, &dereg);
 }
 
+struct control {
+	int		level, type;
+	const void	*data;
+	size_t		size;
+};
+
+/* sendmsg() with @count control messages, of 256 bytes in all, and @len bytes of data. */
+static inline ssize_t send_controls(int fd, const struct control *controls, int count,
+				    const void *bytes, size_t len)
+{
+	union {
+		char		buffer[CMSG_SPACE(256)];
+		struct cmsghdr	align;
+	} room = {};
+	struct iovec iov = { .iov_base = (void *)bytes, .iov_len = len };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &room,
+	};
+	int i;
+
+	for (i = 0; i < count; i++) {
+		struct cmsghdr *cmsg = (void *)(room.buffer + msg.msg_controllen);
+
+		cmsg->cmsg_level = controls[i].level;
+		cmsg->cmsg_type = controls[i].type;
+		cmsg->cmsg_len = CMSG_LEN(controls[i].size);
+		memcpy(CMSG_DATA(cmsg), controls[i].data, controls[i].size);
+		msg.msg_controllen += CMSG_SPACE(controls[i].size);
+	}
+	return sendmsg(fd, &msg, MSG_NOSIGNAL);
+}
+
 /* sendmsg() with one control message and @len bytes of data. */
 static inline ssize_t send_control(int fd, int level, int type,
 				   const void *data, size_t size,
 				   const void *bytes, size_t len)
 {
-	union {
-		char		buffer[CMSG_SPACE(256)];
-		struct cmsghdr	align;
-	} control = {};
-	struct iovec iov = { .iov_base = (void *)bytes, .iov_len = len };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(size),
-	};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	const struct control control = { level, type, data, size };
 
-	cmsg->cmsg_level = level;
-	cmsg->cmsg_type = type;
-	cmsg->cmsg_len = CMSG_LEN(size);
-	memcpy(CMSG_DATA(cmsg), data, size);
-	return sendmsg(fd, &msg, MSG_NOSIGNAL);
+	return send_controls(fd, &control, 1, bytes, len);
 }
 
 static inline int rma_post(int fd, const struct superp_rma *rma)
@@ -581,6 +621,21 @@ static inline int atomic_post(int fd, const struct superp_atomic *atomic)
 {
 	return send_control(fd, SOL_SUPERP, SUPERP_CMSG_ATOMIC, atomic,
 			    sizeof(*atomic), NULL, 0);
+}
+
+static inline struct superp_rma rma_of(int op, const struct superp_mr_reg *local,
+				       uint64_t local_offset,
+				       const struct superp_mr_reg *remote,
+				       uint64_t remote_offset, uint32_t length)
+{
+	return (struct superp_rma) {
+		.op = op,
+		.key = local->key,
+		.local_addr = local->addr + local_offset,
+		.remote_addr = remote->rma_addr + remote_offset,
+		.length = length,
+		.token = 0xfedcba9876543210 ^ length,
+	};
 }
 
 /* One completion, without waiting. */
@@ -619,6 +674,33 @@ static inline int completion_wait(int fd, struct superp_completion *completion,
 		return -1;
 	}
 	return completion_take(fd, completion);
+}
+
+/* Waits for the completion of @rma: its error, or -1. */
+static inline int rma_wait(int fd, const struct superp_rma *rma,
+			   struct superp_completion *completion)
+{
+	if (completion_wait(fd, completion, 20000)) {
+		perror("completion");
+		return -1;
+	}
+	if (completion->token != rma->token || completion->op != rma->op ||
+	    completion->length != rma->length || completion->rsvd) {
+		fprintf(stderr, "completion of another request\n");
+		return -1;
+	}
+	return completion->error;
+}
+
+/* Posts one request and waits for it: the error of its completion, or -1. */
+static inline int rma_run(int fd, const struct superp_rma *rma,
+			  struct superp_completion *completion)
+{
+	if (rma_post(fd, rma)) {
+		perror("sendmsg");
+		return -1;
+	}
+	return rma_wait(fd, rma, completion);
 }
 
 #endif /* SUPERP_TEST_H */

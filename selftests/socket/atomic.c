@@ -4,8 +4,6 @@
 
 #include "superp_test.h"
 
-#define QPN_A 1001
-#define QPN_B 2002
 #define AREA 65536
 #define WAIT_MS 20000
 #define DEPTH 16
@@ -40,22 +38,12 @@ FIXTURE_VARIANT_ADD(atomic, sunh_unordered)
 
 FIXTURE_SETUP(atomic)
 {
-	int encap = variant->options.encap;
-
 	self->cid = conn_id();
-	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
-	self->a = superp_open(&node_a, QPN_A, &node_b, encap, QPN_B);
-	self->b = superp_open(&node_b, QPN_B, &node_a, encap, QPN_A);
-	ASSERT_LE(0, self->a);
-	ASSERT_LE(0, self->b);
-	self->local = memory(AREA);
-	self->remote = memory(AREA);
+	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
+	self->local = mr_memory(self->a, AREA, SUPERP_ACCESS_LOCAL_WRITE, &self->local_mr);
+	self->remote = mr_memory(self->b, AREA, SUPERP_ACCESS_REMOTE_ATOMIC, &self->remote_mr);
 	ASSERT_NE(NULL, self->local);
 	ASSERT_NE(NULL, self->remote);
-	ASSERT_EQ(0, mr_reg(self->a, self->local, AREA, SUPERP_ACCESS_LOCAL_WRITE,
-			    &self->local_mr));
-	ASSERT_EQ(0, mr_reg(self->b, self->remote, AREA, SUPERP_ACCESS_REMOTE_ATOMIC,
-			    &self->remote_mr));
 }
 
 FIXTURE_TEARDOWN(atomic)
@@ -92,16 +80,7 @@ static int atomic_run(int fd, const struct superp_atomic *atomic)
 		perror("sendmsg");
 		return -1;
 	}
-	if (completion_wait(fd, &completion, WAIT_MS)) {
-		perror("completion");
-		return -1;
-	}
-	if (completion.token != atomic->rma.token || completion.op != atomic->rma.op ||
-	    completion.length != 8) {
-		fprintf(stderr, "completion of another request\n");
-		return -1;
-	}
-	return completion.error;
+	return rma_wait(fd, &atomic->rma, &completion);
 }
 
 TEST_F(atomic, operations__change_the_value_and_give_the_old_one)

@@ -6,9 +6,6 @@
 
 #include "superp_test.h"
 
-#define QPN_A 1001
-#define QPN_B 2002
-
 FIXTURE(pair)
 {
 	int cid;
@@ -43,14 +40,8 @@ FIXTURE_VARIANT_ADD(pair, sunh_unordered)
 
 FIXTURE_SETUP(pair)
 {
-	int encap = variant->options.encap;
-
 	self->cid = conn_id();
-	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
-	self->a = superp_open(&node_a, QPN_A, &node_b, encap, QPN_B);
-	ASSERT_LE(0, self->a);
-	self->b = superp_open(&node_b, QPN_B, &node_a, encap, QPN_A);
-	ASSERT_LE(0, self->b);
+	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
 	self->out = memory(SUPERP_MAX_MESSAGE + 1);
 	self->in = memory(SUPERP_MAX_MESSAGE + 1);
 	ASSERT_NE(NULL, self->out);

@@ -2,8 +2,6 @@
 /* Processes and namespaces that end in the middle of traffic leave nothing behind. */
 #include "superp_test.h"
 
-#define QPN_A 1001
-#define QPN_B 2002
 #define AREA (8u << 20)
 
 FIXTURE(traffic)

@@ -193,6 +193,19 @@ struct superp_qp_info {
 #define SUPERP_CMSG_COMPLETION	2	/* recvmsg(MSG_ERRQUEUE): struct superp_completion */
 #define SUPERP_CMSG_ATOMIC	3	/* sendmsg: struct superp_atomic */
 
+/*
+ * Immediate data: a number of the program, __u32, that goes with a message, or
+ * with a remote write beside SUPERP_CMSG_RMA.  recvmsg() gives the same number
+ * with the message; a write gives an empty message to the queue pair that
+ * send() would go to, once all bytes of the write are in the peer's memory.
+ * Needs a connection with extensions.
+ *
+ * Errors of sendmsg(), beside those of send() and struct superp_rma: EINVAL
+ * (with a read or an atomic operation, another length, or the second one),
+ * EOPNOTSUPP (no extensions), EDESTADDRREQ (a write, and no queue pair).
+ */
+#define SUPERP_CMSG_IMM		4	/* sendmsg and recvmsg: __u32 */
+
 enum superp_rma_op {
 	SUPERP_RMA_WRITE = 1,	/* local memory to the peer's */
 	SUPERP_RMA_READ = 2,	/* the peer's memory to local memory */

@@ -12,6 +12,9 @@ const RTO_INITIAL: u64 = 50_000_000;
 /// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
 pub(crate) const RTO_MAX: u64 = 200_000_000;
 
+/// How often an answer to a repeated packet may end back-off between two measurements.
+const REPAIRS_MAX: u32 = 64;
+
 /// Largest round trip that is believed, in ns.
 const RTT_MAX: u64 = 1_000_000_000;
 
@@ -24,8 +27,10 @@ pub(crate) struct Rtt {
     srtt8: u64,
     /// Mean deviation, in ns times 4.
     rttvar4: u64,
-    /// Expiries of the timer since the last measurement.
+    /// Expiries of the timer since back-off ended.
     backoff: u32,
+    /// Times that [`Self::repaired`] may end back-off before the next measurement.
+    repairs: u32,
 }
 
 impl Rtt {
@@ -36,14 +41,15 @@ impl Rtt {
             srtt8: 0,
             rttvar4: 0,
             backoff: 0,
+            repairs: REPAIRS_MAX,
         }
     }
 
-    /// Takes a measurement, of a packet that was sent once. Ends back-off (Karn's rule: only an
-    /// unambiguous measurement does).
+    /// Takes a measurement, of a packet that was sent once. Ends back-off (RFC 6298, section 5).
     pub(crate) fn measured(&mut self, rtt: u64) {
         let rtt = rtt.clamp(1, RTT_MAX);
         self.backoff = 0;
+        self.repairs = REPAIRS_MAX;
         if self.srtt8 == 0 {
             self.srtt8 = rtt << 3;
             self.rttvar4 = rtt << 1;
@@ -90,6 +96,25 @@ impl Rtt {
         let base = self.overdue();
         let doubled = base.saturating_mul(1 << expiries.min(16));
         doubled.min(RTO_MAX.max(base))
+    }
+
+    /// Whether `age` is what was measured, in ns, of a packet that was acknowledged at once.
+    pub(crate) fn is_usual(&self, age: u64) -> bool {
+        self.srtt8 != 0 && (self.srtt() / 2..=self.guard()).contains(&age)
+    }
+
+    /// A packet that the timer had repeated was acknowledged a usual round trip after that: the path is
+    /// as it was measured, and only lost something. Ends back-off, which a flight of losses with nothing
+    /// new behind it would carry to its limit otherwise.
+    ///
+    /// By accident it was the first transmission that was acknowledged, because the round trip has
+    /// become longer than the timeout. Then nothing could be measured if back-off never grew (Karn), so
+    /// this ends it a number of times only.
+    pub(crate) fn repaired(&mut self) {
+        if self.backoff > 0 && self.repairs > 0 {
+            self.repairs = self.repairs.saturating_sub(1);
+            self.backoff = 0;
+        }
     }
 
     /// Doubles the timeout.
@@ -157,6 +182,26 @@ mod tests {
         assert_eq!(rtt.rto(), RTO_MAX);
         rtt.measured(MS);
         assert!(rtt.rto() <= base);
+    }
+
+    #[test]
+    fn repairs_end_back_off_until_a_measurement_is_overdue() {
+        let mut rtt = Rtt::new(10 * MS);
+        for _ in 0..3 {
+            rtt.measured(MS);
+            let base = rtt.rto();
+            // Without back-off there is nothing to end.
+            rtt.repaired();
+            for _ in 0..REPAIRS_MAX {
+                rtt.back_off();
+                rtt.back_off();
+                rtt.repaired();
+                assert_eq!(rtt.rto(), base);
+            }
+            rtt.back_off();
+            rtt.repaired();
+            assert_eq!(rtt.rto(), 2 * base);
+        }
     }
 
     #[test]

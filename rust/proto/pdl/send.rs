@@ -304,8 +304,10 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.window = pdl.window.min(self.window_max);
         self.budget = self.rtx_max_pkts;
-        if let Some((_, rtt)) = seen.sample.filter(|_| !seen.retransmitted) {
-            self.rtt.measured(rtt);
+        match seen.sample {
+            Some((_, rtt)) if !seen.retransmitted => self.rtt.measured(rtt),
+            None if seen.repaired => self.rtt.repaired(),
+            _ => {}
         }
         if seen.any {
             self.progress(now);
@@ -549,6 +551,8 @@ impl<A: Slabs> SendWindow<A> {
         if slot.retransmits > 0 {
             // Which of its transmissions arrived is not known: that is evidence of nothing.
             seen.retransmitted = true;
+            let age = now.saturating_sub(slot.last_sent);
+            seen.repaired |= self.expired_at <= slot.last_sent && self.rtt.is_usual(age);
             return;
         }
         let was_missing = match slot.member {
@@ -635,6 +639,8 @@ struct Seen {
     /// A retransmitted packet was among what arrived: the others may have arrived long before it, and
     /// only now could be acknowledged.
     retransmitted: bool,
+    /// Such a packet, sent again since the timer expired, as long ago as a round trip takes.
+    repaired: bool,
     /// Transmission number and round trip of the newest packet sent once.
     sample: Option<(u32, u64)>,
 }

@@ -81,6 +81,11 @@ pub(crate) fn small<T: TryFrom<u64>>(key: &str, text: &str) -> Result<T, String>
     T::try_from(number).map_err(|_| format!("{key} {text}: too large"))
 }
 
+/// Immediate data: 32 bits, as [`number`].
+pub(crate) fn immediate(text: &str) -> Result<u32, String> {
+    small("immediate", text)
+}
+
 /// Seconds: a number from 0 to a year.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {

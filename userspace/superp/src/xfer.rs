@@ -27,8 +27,9 @@ pub(crate) fn run(what: Xfer, out: &mut Out) -> Result<(), Failure> {
             remote,
             source,
             cut,
+            notice,
             verify,
-        } => rma::write(&peer, remote, &source, &cut, verify, out),
+        } => rma::write(&peer, remote, &source, &cut, &notice, verify, out),
         Xfer::Read {
             peer,
             remote,
@@ -41,7 +42,8 @@ pub(crate) fn run(what: Xfer, out: &mut Out) -> Result<(), Failure> {
             qpn,
             source,
             count,
-        } => message::send(&peer, qpn, &source, count, out),
+            imm,
+        } => message::send(&peer, qpn, &source, count, imm, out),
     }
 }
 

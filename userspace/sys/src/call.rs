@@ -84,11 +84,12 @@ fn header() -> libc::msghdr {
     unsafe { mem::zeroed() }
 }
 
-/// recvmsg(2): length, flags and sender.
+/// recvmsg(2): length, flags, sender and immediate data.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
     bytes: &mut [u8],
-) -> Result<(usize, i32, sockaddr_superp)> {
+) -> Result<(usize, i32, sockaddr_superp, Option<u32>)> {
+    let mut control = Control([0; 128]);
     let mut name = sockaddr_superp::default();
     let mut part = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
@@ -101,48 +102,115 @@ pub(crate) fn receive(
         message.msg_namelen = NAME_LEN;
         message.msg_iov = &mut part;
         message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len() as _;
         // SAFETY: All that the header points to is valid for its length; any bytes are a name.
         let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, 0) };
         flags = message.msg_flags;
         len
     })?;
-    Ok((len, flags, name))
+    // SAFETY: The kernel has filled the control buffer and set its length.
+    let imm = unsafe { find(&message, uapi::SUPERP_CMSG_IMM) };
+    Ok((len, flags, name, imm))
 }
 
-/// Room for one control message, aligned as its header.
+/// The payload of the first control message of this kind.
+///
+/// # Safety
+///
+/// recvmsg(2) has filled in the message; its control buffer is valid.
+unsafe fn find<T: Copy>(message: &libc::msghdr, kind: i32) -> Option<T> {
+    // SAFETY: A header is inside the control buffer, and so is its payload if the length says so; any
+    // bytes are a value of the integers and structs that the kernel gives.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(message);
+        while let Some(found) = at.as_ref() {
+            if found.cmsg_level == uapi::SOL_SUPERP
+                && found.cmsg_type == kind
+                && found.cmsg_len >= libc::CMSG_LEN(size_of::<T>() as u32) as _
+            {
+                return Some(ptr::read_unaligned(libc::CMSG_DATA(at).cast()));
+            }
+            at = libc::CMSG_NXTHDR(message, at);
+        }
+    }
+    None
+}
+
+/// Room for control messages, aligned as their header.
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
-/// sendmsg(2) of a request.
-pub(crate) fn request(fd: BorrowedFd<'_>, rma: &superp_rma) -> Result<()> {
-    control(fd, uapi::SUPERP_CMSG_RMA, rma)
+impl Control {
+    /// Puts a control message behind those of `at` bytes; gives the bytes of all. There is room for
+    /// one of 64 bytes and one of 4.
+    fn put<T: Copy>(&mut self, at: usize, kind: i32, payload: &T) -> usize {
+        const { assert!(size_of::<T>() <= 64) };
+        let len = size_of::<T>() as u32;
+        let mut message = header();
+        let room = &mut self.0[at..];
+        message.msg_control = room.as_mut_ptr().cast();
+        message.msg_controllen = room.len() as _;
+        // SAFETY: A computation. The sum fits: 16 + 64 bytes.
+        let space = unsafe { libc::CMSG_SPACE(len) } as usize;
+        assert!(space <= room.len());
+        // SAFETY: The room is for one header and the payload behind it, as was checked, and as
+        // aligned as the whole: all before it are of multiples of 8 bytes.
+        unsafe {
+            let first = libc::CMSG_FIRSTHDR(&message);
+            (*first).cmsg_level = uapi::SOL_SUPERP;
+            (*first).cmsg_type = kind;
+            (*first).cmsg_len = libc::CMSG_LEN(len) as _;
+            ptr::write_unaligned(libc::CMSG_DATA(first).cast(), *payload);
+        }
+        at + space
+    }
+}
+
+/// sendmsg(2) of a request, with immediate data if there is any.
+pub(crate) fn request(fd: BorrowedFd<'_>, rma: &superp_rma, imm: Option<u32>) -> Result<()> {
+    let rma = (uapi::SUPERP_CMSG_RMA, rma);
+    send_control(fd, &[], Some(rma), imm).map(drop)
 }
 
 /// sendmsg(2) of an atomic operation.
 pub(crate) fn atomic(fd: BorrowedFd<'_>, atomic: &superp_atomic) -> Result<()> {
-    control(fd, uapi::SUPERP_CMSG_ATOMIC, atomic)
+    let atomic = (uapi::SUPERP_CMSG_ATOMIC, atomic);
+    send_control(fd, &[], Some(atomic), None).map(drop)
 }
 
-/// sendmsg(2) of a control message alone.
-fn control<T: Copy>(fd: BorrowedFd<'_>, kind: i32, payload: &T) -> Result<()> {
-    const { assert!(size_of::<T>() <= 64) };
-    let len = size_of::<T>() as u32;
+/// sendmsg(2) of a message with immediate data.
+pub(crate) fn send_imm(fd: BorrowedFd<'_>, bytes: &[u8], imm: u32) -> Result<usize> {
+    send_control::<u32>(fd, bytes, None, Some(imm))
+}
+
+/// sendmsg(2) with a request as a control message of this type, and with immediate data.
+fn send_control<T: Copy>(
+    fd: BorrowedFd<'_>,
+    bytes: &[u8],
+    request: Option<(i32, &T)>,
+    imm: Option<u32>,
+) -> Result<usize> {
     let mut control = Control([0; 128]);
-    let mut message = header();
-    message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: A computation. The sum fits: 16 + 64 bytes.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(len) } as _;
-    // SAFETY: The control buffer has room for one header and the request behind it.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(&message);
-        (*first).cmsg_level = uapi::SOL_SUPERP;
-        (*first).cmsg_type = kind;
-        (*first).cmsg_len = libc::CMSG_LEN(len) as _;
-        ptr::write_unaligned(libc::CMSG_DATA(first).cast(), *payload);
+    let mut len = 0;
+    if let Some((kind, request)) = request {
+        len = control.put(len, kind, request);
     }
+    if let Some(imm) = imm {
+        len = control.put(len, uapi::SUPERP_CMSG_IMM, &imm);
+    }
+    let mut part = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut message = header();
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = len as _;
     let flags = libc::MSG_NOSIGNAL;
-    // SAFETY: All that the header points to is valid for its length.
-    checked(|| unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) }).map(drop)
+    // SAFETY: All that the header points to is valid for its length, and only read.
+    checked(|| unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
 }
 
 /// recvmsg(2) from the error queue, without waiting. `None`: it is empty.
@@ -160,24 +228,14 @@ pub(crate) fn completion(fd: BorrowedFd<'_>) -> Result<Option<superp_completion>
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
         received => received?,
     };
-    // SAFETY: The kernel has filled the control buffer and set its length; a header is inside it, and
-    // so is its payload if the length says so.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(&message);
-        while let Some(found) = at.as_ref() {
-            if found.cmsg_level == uapi::SOL_SUPERP
-                && found.cmsg_type == uapi::SUPERP_CMSG_COMPLETION
-                && found.cmsg_len >= libc::CMSG_LEN(size_of::<superp_completion>() as u32) as _
-            {
-                return Ok(Some(ptr::read_unaligned(libc::CMSG_DATA(at).cast())));
-            }
-            at = libc::CMSG_NXTHDR(&message, at);
-        }
-    }
-    Err(Error::new(
-        ErrorKind::InvalidData,
-        "no completion in the error queue's message",
-    ))
+    // SAFETY: The kernel has filled the control buffer and set its length.
+    let completion = unsafe { find(&message, uapi::SUPERP_CMSG_COMPLETION) };
+    completion.map(Some).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidData,
+            "no completion in the error queue's message",
+        )
+    })
 }
 
 /// An argument of the family's ioctls.

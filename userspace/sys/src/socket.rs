@@ -120,6 +120,8 @@ pub struct Received {
     pub len: usize,
     /// The message was longer than the buffer; the rest is lost.
     pub truncated: bool,
+    /// Immediate data that came with it; of a write it comes with an empty message.
+    pub imm: Option<u32>,
     /// Node and connection that it came from. The number of the sender's queue pair is not known
     /// (0).
     pub from: Address,
@@ -235,15 +237,25 @@ impl Socket {
         call::send(self.as_fd(), message).map(drop)
     }
 
+    /// As [`send`](Self::send), with immediate data that the peer receives with the message.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP: the connection has no extensions.
+    pub fn send_imm(&self, message: &[u8], imm: u32) -> Result<()> {
+        call::send_imm(self.as_fd(), message, imm).map(drop)
+    }
+
     /// Receives a message; waits for it. `None`: the receiving side was shut down.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
-        let (len, flags, name) = call::receive(self.as_fd(), buffer)?;
+        let (len, flags, name, imm) = call::receive(self.as_fd(), buffer)?;
         if len == 0 && flags & libc::MSG_EOR == 0 {
             return Ok(None);
         }
         Ok(Some(Received {
             len,
             truncated: flags & libc::MSG_TRUNC != 0,
+            imm,
             from: Address::from_name(&name),
         }))
     }
@@ -311,7 +323,27 @@ impl Socket {
         token: u64,
     ) -> Result<()> {
         let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma)
+        call::request(self.as_fd(), &rma, None)
+    }
+
+    /// As [`write`](Self::write); when all bytes are there, the peer's queue pair receives an empty
+    /// message with this immediate data.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP: the connection has no extensions. EDESTADDRREQ: the socket is connected to no queue
+    /// pair.
+    pub fn write_imm(
+        &self,
+        region: &Region,
+        offset: usize,
+        remote: u64,
+        length: u32,
+        token: u64,
+        imm: u32,
+    ) -> Result<()> {
+        let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
+        call::request(self.as_fd(), &rma, Some(imm))
     }
 
     /// Reads `length` bytes of the peer's memory at `remote` to `offset` of a region. Its completion
@@ -325,7 +357,7 @@ impl Socket {
         token: u64,
     ) -> Result<()> {
         let rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma)
+        call::request(self.as_fd(), &rma, None)
     }
 
     /// Changes the 8 bytes at `remote` of the peer's memory, once and atomically; what they were is put
@@ -364,7 +396,7 @@ impl Socket {
             token,
             ..Default::default()
         };
-        call::request(self.as_fd(), &rma)
+        call::request(self.as_fd(), &rma, None)
     }
 
     /// The next completion, without waiting.

@@ -50,6 +50,8 @@ pub const SUPERP_CMSG_RMA: i32 = 1;
 pub const SUPERP_CMSG_COMPLETION: i32 = 2;
 /// Control message of sendmsg(), for an atomic operation.
 pub const SUPERP_CMSG_ATOMIC: i32 = 3;
+/// Control message of sendmsg() and recvmsg(): immediate data, 32 bits.
+pub const SUPERP_CMSG_IMM: i32 = 4;
 
 /// Local memory to the peer's.
 pub const SUPERP_RMA_WRITE: u16 = 1;

@@ -21,10 +21,15 @@ pub(super) struct Tally {
     sizes: Hasher,
     /// CRC-32 of all bytes.
     data: Hasher,
+    /// How many came with immediate data, and the last one.
+    immediates: u64,
+    last_imm: Option<u32>,
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, message: &[u8]) {
+    pub(super) fn add(&mut self, message: &[u8], imm: Option<u32>) {
+        self.immediates += u64::from(imm.is_some());
+        self.last_imm = imm.or(self.last_imm);
         self.messages += 1;
         self.bytes += message.len() as u64;
         // Messages are under 16 MiB.
@@ -38,20 +43,29 @@ impl Tally {
 
     /// As an object.
     pub(super) fn object(&self, time: Duration) -> Value {
-        json!({
+        let mut object = json!({
             "messages": self.messages,
             "bytes": self.bytes,
             "sizes_crc": self.sizes.clone().finalize(),
             "data_crc": self.data.clone().finalize(),
             "seconds": time.as_secs_f64(),
-        })
+        });
+        if let Some(imm) = self.last_imm {
+            object["immediates"] = self.immediates.into();
+            object["last_imm"] = imm.into();
+        }
+        object
     }
 
     /// As a line; `verb` is sent or received.
     pub(super) fn text(&self, verb: &str, time: Duration) -> String {
         let seconds = time.as_secs_f64();
+        let imm = self.last_imm.map_or(String::new(), |imm| {
+            let count = out::count(self.immediates);
+            format!("; {count} with an immediate, the last {imm:#x}")
+        });
         format!(
-            "{verb} {} messages, {} in {seconds:.6} s, {}; CRC of sizes {:08x}, of data {:08x}",
+            "{verb} {} messages, {} in {seconds:.6} s, {}; CRC of sizes {:08x}, of data {:08x}{imm}",
             out::count(self.messages),
             out::bytes(self.bytes),
             out::rate(self.bytes, seconds),
@@ -67,6 +81,7 @@ pub(super) fn send(
     qpn: u32,
     source: &Source,
     count: u64,
+    imm: Option<u32>,
     out: &mut Out,
 ) -> Result<(), Failure> {
     let bytes = source.bytes()?;
@@ -94,8 +109,8 @@ pub(super) fn send(
     for size in sizes {
         // They add up to what there is.
         let (message, rest) = left.split_at(size as usize);
-        send_one(&socket, message, peer.patience())?;
-        tally.add(message);
+        send_one(&socket, message, imm, peer.patience())?;
+        tally.add(message, imm);
         left = rest;
     }
     drain(&socket, peer.patience())?;
@@ -105,7 +120,12 @@ pub(super) fn send(
     })
 }
 
-fn send_one(socket: &Socket, message: &[u8], patience: Duration) -> Result<(), Failure> {
+fn send_one(
+    socket: &Socket,
+    message: &[u8],
+    imm: Option<u32>,
+    patience: Duration,
+) -> Result<(), Failure> {
     let bytes = message.len();
     let what = || format!("message of {bytes} bytes");
     let ready = socket.wait_writable(Some(patience));
@@ -118,7 +138,11 @@ fn send_one(socket: &Socket, message: &[u8], patience: Duration) -> Result<(), F
             what()
         )));
     }
-    match socket.send(message) {
+    let sent = match imm {
+        Some(imm) => socket.send_imm(message, imm),
+        None => socket.send(message),
+    };
+    match sent {
         Ok(()) => Ok(()),
         Err(error) => {
             failed_message(socket)?;
@@ -180,7 +204,9 @@ mod tests {
     fn tally_tells_sizes_from_data() {
         let object = |messages: &[&[u8]]| {
             let mut tally = Tally::default();
-            messages.iter().for_each(|message| tally.add(message));
+            for message in messages {
+                tally.add(message, None);
+            }
             tally.object(Duration::from_secs(2))
         };
         let one = object(&[b"ab", b"", b"c"]);
@@ -191,5 +217,24 @@ mod tests {
         let other = object(&[b"a", b"bc"]);
         assert_eq!(one["data_crc"], other["data_crc"]);
         assert_ne!(one["sizes_crc"], other["sizes_crc"]);
+    }
+
+    #[test]
+    fn tally_tells_immediates_where_there_are_any() {
+        let mut tally = Tally::default();
+        tally.add(b"a", None);
+        assert_eq!(tally.object(Duration::ZERO).get("immediates"), None);
+        tally.add(b"b", Some(7));
+        tally.add(b"c", None);
+        let object = tally.object(Duration::ZERO);
+        assert_eq!(
+            (&object["immediates"], &object["last_imm"]),
+            (&json!(1), &json!(7))
+        );
+        let text = tally.text("received", Duration::from_secs(1));
+        assert!(
+            text.ends_with("; 1 with an immediate, the last 0x7"),
+            "{text}"
+        );
     }
 }

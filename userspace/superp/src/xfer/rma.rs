@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Remote writes and reads.
 
-use crate::cli::{Cut, Peer, Source};
+use crate::cli::{Cut, Notice, Peer, Source};
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crate::words::Size;
@@ -51,6 +51,8 @@ struct Transfer<'a> {
     remote: u64,
     chunk: u64,
     depth: usize,
+    /// Goes with the last piece of a write, when the others are there.
+    imm: Option<u32>,
     patience: Duration,
 }
 
@@ -67,8 +69,12 @@ impl Transfer<'_> {
         while at < len || !under_way.is_empty() {
             while at < len && under_way.len() < self.depth {
                 let bytes = piece(len - at, self.chunk, least);
+                let imm = self.imm.filter(|_| at + bytes == len);
+                if imm.is_some() && !under_way.is_empty() {
+                    break;
+                }
                 token += 1;
-                if !self.post(at, bytes, token, under_way.is_empty())? {
+                if !self.post(at, bytes, token, imm, under_way.is_empty())? {
                     break;
                 }
                 under_way.insert(token, (at, bytes));
@@ -83,15 +89,22 @@ impl Transfer<'_> {
     }
 
     /// Queues one request. `false`: no room now, ask again after a completion.
-    fn post(&self, at: u64, bytes: u64, token: u64, alone: bool) -> Result<bool, Failure> {
+    fn post(
+        &self,
+        at: u64,
+        bytes: u64,
+        token: u64,
+        imm: Option<u32>,
+        alone: bool,
+    ) -> Result<bool, Failure> {
         let remote = self.remote.wrapping_add(at);
         // Pieces fit: they are no longer than the region, and than SUPERP_MAX_RMA.
         let (offset, length) = (at as usize, bytes as u32);
-        let posted = match self.way {
-            Way::Write => self
-                .socket
-                .write(self.region, offset, remote, length, token),
-            Way::Read => self.socket.read(self.region, offset, remote, length, token),
+        let (socket, region) = (self.socket, self.region);
+        let posted = match (self.way, imm) {
+            (Way::Write, Some(imm)) => socket.write_imm(region, offset, remote, length, token, imm),
+            (Way::Write, None) => socket.write(region, offset, remote, length, token),
+            (Way::Read, _) => socket.read(region, offset, remote, length, token),
         };
         match posted {
             Ok(()) => Ok(true),
@@ -102,6 +115,9 @@ impl Transfer<'_> {
                     Some(libc::EMSGSIZE) => failure.hint(
                         "a write of 1 to 15 bytes needs a connection with ext on, at both ends",
                     ),
+                    Some(libc::EOPNOTSUPP) => {
+                        failure.hint("an immediate needs a connection with ext on, at both ends")
+                    }
                     _ => failure,
                 })
             }
@@ -193,12 +209,13 @@ pub(super) fn write(
     remote: u64,
     source: &Source,
     cut: &Cut,
+    notice: &Notice,
     verify: bool,
     out: &mut Out,
 ) -> Result<(), Failure> {
     let memory = source.load()?;
     let bytes = memory.len() as u64;
-    let socket = peer.connect(0)?;
+    let socket = peer.connect(notice.qpn.unwrap_or(0))?;
     let region = register(&socket, memory, Access::NONE)?;
     let transfer = Transfer {
         socket: &socket,
@@ -207,6 +224,7 @@ pub(super) fn write(
         remote,
         chunk: chunk(cut)?,
         depth: cut.depth as usize,
+        imm: notice.imm,
         patience: peer.patience(),
     };
     let time = transfer.run()?;
@@ -217,6 +235,7 @@ pub(super) fn write(
         Transfer {
             way: Way::Read,
             region: &copy,
+            imm: None,
             ..transfer
         }
         .run()?;
@@ -270,6 +289,7 @@ pub(super) fn read(
         remote,
         chunk: chunk(cut)?,
         depth: cut.depth as usize,
+        imm: None,
         patience: peer.patience(),
     }
     .run()?;

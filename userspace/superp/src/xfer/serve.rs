@@ -120,7 +120,7 @@ fn receive(
             break;
         };
         let message = &buffer[..received.len];
-        tally.add(message);
+        tally.add(message, received.imm);
         if let Some(file) = &mut file {
             file.write_all(message)
                 .map_err(|error| Failure::io("--messages-out", &error))?;

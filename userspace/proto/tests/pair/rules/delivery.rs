@@ -152,6 +152,47 @@ fn timeout_backs_off_and_a_dead_peer_breaks_the_connection() {
     assert_eq!(received, Received::Dropped(DropReason::NotRunning));
 }
 
+/// One packet at a time may be repeated, by the timer alone.
+fn timer_only() -> Config {
+    Config {
+        pdl_rtx_max_pkts: 0,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn repairs_answered_in_time_end_back_off() {
+    let mut pair = Pair::clean(&timer_only());
+    write(&mut pair, A, 100);
+    pair.settle();
+    // A flight is lost whole, and there is nothing new to send that could be measured.
+    lose(&mut pair, A, |number| number < 20);
+    let start = pair.now;
+    let token = write(&mut pair, A, 20 * 1400);
+    pair.run_until(SECOND, |pair| pair.ends[A].completed.contains_key(&token));
+    let took = pair.now - start;
+    assert_eq!(pair.ends[A].conn.stats().timeouts, 20);
+    // 20 timeouts of about 10 ms each; at the limit of back-off it would be three seconds.
+    assert!(took < 300 * MS, "{} ms", took / MS);
+}
+
+#[test]
+fn round_trip_that_grew_is_learnt_though_repeated_packets_are_answered_in_time() {
+    let mut pair = Pair::clean(&timer_only());
+    write(&mut pair, A, 100);
+    pair.settle();
+    // So long that the answer to the first of two transmissions comes soon after the second.
+    pair.link.config.delay = 5 * MS + 300_000;
+    let before = pair.ends[A].conn.stats().retransmits_timeout;
+    for _ in 0..500 {
+        let token = write(&mut pair, A, 100);
+        pair.run_until(SECOND, |pair| pair.ends[A].completed.contains_key(&token));
+    }
+    let repeated = pair.ends[A].conn.stats().retransmits_timeout - before;
+    assert!((10..=100).contains(&repeated), "{repeated} in vain");
+    assert!(pair.ends[A].conn.stats().rto > 11 * MS);
+}
+
 #[test]
 fn path_that_passes_only_small_packets_breaks_the_connection() {
     let mut pair = Pair::clean(&Config::default());

@@ -448,6 +448,51 @@ fn short_writes_and_immediates_arrive_exactly() {
     assert_eq!(pair.ends[B].memory.immediates.len(), 8);
 }
 
+fn write_with_immediate(qp: u32) -> ReqOp {
+    ReqOp::WriteExt {
+        address: BASE,
+        qp,
+        imm: Some(7),
+        solicited: false,
+    }
+}
+
+#[test]
+fn immediate_waits_for_all_packets_of_its_write() {
+    let mut pair = Pair::clean(&Config {
+        ordered_tx: false,
+        ordered_rx: false,
+        ..ext()
+    });
+    // Of several packets the second is lost; the last one carries the immediate.
+    lose(&mut pair, A, |number| number == 1);
+    let token = pair.submit(A, write_with_immediate(3), bytes(5000));
+    let mut waited = false;
+    pair.run_until(SECOND, |pair| {
+        let memory = &pair.ends[B].memory;
+        let whole = memory.placed[..5000].iter().all(|times| *times > 0);
+        assert_eq!(memory.immediates.is_empty(), !whole);
+        waited |= memory.placed[4999] > 0 && !whole;
+        whole
+    });
+    assert!(waited);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    assert_eq!(pair.ends[B].memory.immediates.len(), 1);
+}
+
+#[test]
+fn refused_immediate_leaves_all_bytes_of_its_write_in_place() {
+    for len in [1, 16, 5000] {
+        let mut pair = Pair::clean(&ext());
+        let token = pair.submit(A, write_with_immediate(DRY_QP), bytes(len));
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&token], Err(Code::NO_RECEIVE_BUFFER));
+        assert_eq!(pair.ends[B].memory.bytes[..len], bytes(len));
+        assert_eq!(pair.ends[B].memory.immediates, []);
+    }
+}
+
 #[test]
 fn read_of_any_length_is_trimmed() {
     let mut pair = Pair::clean(&Config::default());
