@@ -45,7 +45,7 @@ impl proto::Slabs for Kernel {
 
 /// What a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
 pub(crate) struct ConnParams {
-    /// `None`: the smallest free one.
+    /// `None`: the smallest one that is free and was not in use lately.
     pub(crate) local_cid: Option<u16>,
     pub(crate) encap: Encap,
     /// 0: by route (UDP), or the only port that serves SUNH.
@@ -85,7 +85,15 @@ pub(crate) struct Identity {
     pub(crate) hop_limit: u8,
     pub(crate) flow_label: u32,
     pub(crate) spray: bool,
+    /// Its start values are those of the first life; [`Conn::info`] tells the present ones.
     pub(crate) config: Config,
+}
+
+/// Start values of a new life [proto 3.19]; `None`: those of the life before.
+#[derive(Copy, Clone, Default)]
+pub(crate) struct Start {
+    pub(crate) psn: Option<u32>,
+    pub(crate) xid: Option<u16>,
 }
 
 /// State of a connection.
@@ -365,20 +373,24 @@ impl Conn {
         self.tell_state(ConnState::Removed, "");
     }
 
-    /// Gives the connection a fresh life in state `Created`. After a soft shutdown the requests that
-    /// wait are kept; otherwise everything pending completes as aborted. Process context, sleeps.
+    /// Gives the connection a fresh life in state `Created`, with these start values. After a soft
+    /// shutdown the requests that wait are kept; otherwise everything pending completes as aborted.
+    /// Process context, sleeps.
     ///
     /// # Errors
     ///
     /// `ENODEV` when its device is gone, `ENOMEM`.
-    pub(crate) fn restart(self: &Arc<Self>) -> Result<(), Refusal> {
+    pub(crate) fn restart(self: &Arc<Self>, start: Start) -> Result<(), Refusal> {
+        let mut config = self.info().identity.config;
         if self.inner.lock().path.is_none() {
             return Err(Refusal::new(
                 ENODEV,
                 c"the device of the connection is gone: remove the connection",
             ));
         }
-        let (proto, mut flows, rx) = fresh(&self.identity.config)?;
+        config.start_psn = start.psn.unwrap_or(config.start_psn);
+        config.start_xid = start.xid.unwrap_or(config.start_xid);
+        let (proto, mut flows, rx) = fresh(&config)?;
         let keep = self.inner.lock().state == ConnState::Quiescent;
         if !keep {
             self.stop();
@@ -590,7 +602,10 @@ impl Conn {
         ConnInfo {
             state: inner.state,
             cause: inner.cause,
-            identity: self.identity.clone(),
+            identity: Identity {
+                config: inner.proto.config().clone(),
+                ..self.identity.clone()
+            },
         }
     }
 

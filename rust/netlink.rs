@@ -28,5 +28,12 @@ const VERSION: &str = "0.1.0";
 
 /// Tells why the engine refused a request. `at` is the attribute at fault.
 fn refused(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
-    request.refuse(at, refusal.errno, refusal.msg)
+    match refusal.retry_ms {
+        None => request.refuse(at, refusal.errno, refusal.msg),
+        Some(ms) => request.refuse_fmt(
+            at,
+            refusal.errno,
+            fmt!("{}: try again in {ms} ms", refusal.msg),
+        ),
+    }
 }

@@ -17,7 +17,7 @@ use kernel::{
 };
 
 use crate::{
-    conn::Conn,
+    conn::{Conn, Kernel},
     kapi::{
         lock::{new_spinlock_bh, SpinLockBh},
         map::RcuMap,
@@ -27,7 +27,7 @@ use crate::{
     },
     netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{wire::UdpIp, Activity, Config, DropReason, Partition, ReceiveBudget},
+    proto::{wire::UdpIp, Activity, Config, DropReason, Partition, Quarantine, ReceiveBudget},
     qp::Qp,
     region::Region,
 };
@@ -40,11 +40,17 @@ pub(crate) use routes::{Via, HOPS_MAX};
 pub(crate) struct Refusal {
     pub(crate) errno: Error,
     pub(crate) msg: &'static CStr,
+    /// When it can be expected to succeed: so many ms from now.
+    pub(crate) retry_ms: Option<u64>,
 }
 
 impl Refusal {
     pub(crate) fn new(errno: Error, msg: &'static CStr) -> Refusal {
-        Refusal { errno, msg }
+        Refusal {
+            errno,
+            msg,
+            retry_ms: None,
+        }
     }
 }
 
@@ -72,6 +78,8 @@ pub(crate) struct NodeInfo {
 pub(crate) struct Settings {
     udp: Option<UdpPort>,
     cm_address: [u8; 16],
+    /// Connection ids that are not chosen yet.
+    quarantine: Quarantine<Kernel>,
     /// The namespace is going away.
     gone: bool,
 }
@@ -118,6 +126,7 @@ impl Node {
                 config <- new_mutex!(Settings {
                     udp: None,
                     cm_address: [0; 16],
+                    quarantine: Quarantine::new(),
                     gone: false,
                 }, "superp_node"),
                 ports <- RcuMap::new(),

@@ -110,8 +110,10 @@ static const struct nla_policy superp_conn_start_nl_policy[SUPERP_A_CONN_LOCAL_C
 };
 
 /* SUPERP_CMD_CONN_RESET - do */
-static const struct nla_policy superp_conn_reset_nl_policy[SUPERP_A_CONN_LOCAL_CID + 1] = {
+static const struct nla_policy superp_conn_reset_nl_policy[SUPERP_A_CONN_START_XID + 1] = {
 	[SUPERP_A_CONN_LOCAL_CID] = { .type = NLA_U16, },
+	[SUPERP_A_CONN_START_PSN] = { .type = NLA_U32, },
+	[SUPERP_A_CONN_START_XID] = { .type = NLA_U16, },
 };
 
 /* SUPERP_CMD_PARAM_GET - do */
@@ -225,7 +227,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_CONN_RESET,
 		.doit		= superp_nl_conn_reset_doit,
 		.policy		= superp_conn_reset_nl_policy,
-		.maxattr	= SUPERP_A_CONN_LOCAL_CID,
+		.maxattr	= SUPERP_A_CONN_START_XID,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{

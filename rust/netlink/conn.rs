@@ -4,7 +4,7 @@
 
 use super::{param, refused};
 use crate::{
-    conn::{Conn, ConnParams, ConnState, ConnStats},
+    conn::{Conn, ConnParams, ConnState, ConnStats, Start},
     kapi::{
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
@@ -380,7 +380,7 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     Ok(Some(value))
 }
 
-fn by_cid(request: Request<'_>, act: fn(&Node, u16) -> Result<(), Refusal>) -> Result {
+fn by_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
     act(&node, cid).map_err(|refusal| refused(request, Some(at), refusal))
@@ -398,7 +398,13 @@ pub(crate) fn start(request: Request<'_>) -> Result {
 
 /// conn-reset.
 pub(crate) fn reset(request: Request<'_>) -> Result {
-    by_cid(request, Node::conn_reset)
+    let psn = request.attr(SUPERP_A_CONN_START_PSN).map(|a| a.array());
+    let xid = request.attr(SUPERP_A_CONN_START_XID).map(|a| a.array());
+    let start = Start {
+        psn: psn.transpose()?.map(u32::from_ne_bytes),
+        xid: xid.transpose()?.map(u16::from_ne_bytes),
+    };
+    by_cid(request, |node, cid| node.conn_reset(cid, start))
 }
 
 /// conn-stop.

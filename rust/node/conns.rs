@@ -4,13 +4,14 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::{count, Node, Port, Refusal};
+use super::{count, Node, Port, Refusal, Settings};
 use crate::{
-    conn::{Conn, ConnParams, Identity},
+    conn::{Conn, ConnParams, Identity, Start},
     kapi::{
         errno::eaddrnotavail,
         net,
         path::{Encap, Path, PathConfig},
+        timer,
     },
     netlink::{self, Event},
     params,
@@ -77,11 +78,11 @@ impl Node {
 
     /// Makes a connection in state `Created`. Process context.
     pub(crate) fn conn_new(self: &Arc<Self>, params: &ConnParams) -> Result<Arc<Conn>, Refusal> {
-        let config = self.config.lock();
+        let mut config = self.config.lock();
         if config.gone {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
-        let identity = self.identity(params)?;
+        let identity = self.identity(params, &mut config)?;
         let path = Path::new(self.net, &self.path_config(&identity)).map_err(|e| {
             Refusal::new(
                 e,
@@ -141,20 +142,24 @@ impl Node {
     }
 
     /// Decides what `params` left open and checks it against the node.
-    fn identity(&self, params: &ConnParams) -> Result<Identity, Refusal> {
+    fn identity(&self, params: &ConnParams, config: &mut Settings) -> Result<Identity, Refusal> {
         let limit = self.params.get(params::CONNS_PER_XPU);
-        let n = u64::from(count(self.conns.iter()));
-        if n >= limit {
+        let n = count(self.conns.iter());
+        if u64::from(n) >= limit {
             return Err(Refusal::new(
                 ENOSPC,
                 c"as many connections as pdl_conns_per_xpu allows exist already",
             ));
         }
-        let free = |cid: &u16| self.conns.get((*cid).into()).is_none();
-        let cid = params
-            .local_cid
-            .or_else(|| (1..=u16::MAX).find(free))
-            .ok_or_else(|| Refusal::new(ENOSPC, c"no free connection id"))?;
+        // Room for the ids of all connections, so that none is missed when they are removed.
+        let (now, room) = (timer::now(), n.saturating_add(1) as usize);
+        if config.quarantine.make_room(now, room).is_none() {
+            return Err(Refusal::new(ENOMEM, c"no memory for the connection ids"));
+        }
+        let cid = match params.local_cid {
+            Some(cid) => cid,
+            None => self.choose_cid(config, now)?,
+        };
         let v4 = is_v4(&params.remote);
         if v4 && params.encap == Encap::Udp6 || !v4 && params.encap == Encap::Udp4 {
             return Err(Refusal::new(
@@ -200,6 +205,21 @@ impl Node {
             spray: params.spray,
             config: params.config.clone(),
         })
+    }
+
+    /// A connection id that nobody used lately [proto 3.20].
+    fn choose_cid(&self, config: &Settings, now: u64) -> Result<u16, Refusal> {
+        let in_use = |cid: u16| self.conns.get(cid.into()).is_some();
+        config
+            .quarantine
+            .choose(now, in_use)
+            .map_err(|until| match until {
+                None => Refusal::new(ENOSPC, c"no free connection id"),
+                Some(until) => Refusal {
+                    retry_ms: Some(until.saturating_sub(now).div_ceil(1_000_000)),
+                    ..Refusal::new(EAGAIN, c"every free connection id was in use lately")
+                },
+            })
     }
 
     /// The device of a new connection; 0: by route.
@@ -274,15 +294,19 @@ impl Node {
     }
 
     /// Gives a connection a fresh life in state `Created`.
-    pub(crate) fn conn_reset(&self, cid: u16) -> Result<(), Refusal> {
-        self.existing(cid)?.restart()
+    pub(crate) fn conn_reset(&self, cid: u16, start: Start) -> Result<(), Refusal> {
+        self.existing(cid)?.restart(start)
     }
 
     /// Removes a connection; everything pending completes as aborted.
     pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
-        let config = self.config.lock();
+        let mut config = self.config.lock();
         let conn = self.existing(cid)?;
         self.conns.remove(cid.into());
+        let kept = conn.identity().config.quarantine_time();
+        config
+            .quarantine
+            .put(cid, timer::now().saturating_add(kept));
         if conn.identity().config.lite {
             self.lite.remove(conn.identity().remote_sunh.into());
         }

@@ -2,6 +2,7 @@
 //! What a connection is created with.
 
 use super::params::{self, ConfigError, Param};
+use super::pdl::{REUSE_TIME, RTO_MAX};
 
 /// Packet size limits: the least holds the largest header and some blocks, the most is what the
 /// length arithmetic of an encapsulation can carry.
@@ -38,9 +39,10 @@ pub struct Config {
     pub ordered_rx: bool,
     /// The extension opcodes may be sent and are accepted [proto 7].
     pub ext: bool,
-    /// First PSN, of both directions: 0, except to test wrap-around.
+    /// First PSN, of both directions. Both ends must agree; a successor's lies where no packet of its
+    /// predecessor can [proto 3.19].
     pub start_psn: u32,
-    /// First XID, of both directions: 0, except to test wrap-around.
+    /// First XID, of both directions. Both ends must agree.
     pub start_xid: u16,
     pub pdl_retrans_time_out: u64,
     pub pdl_rtx_time_win: u64,
@@ -140,6 +142,18 @@ fields! {
 }
 
 impl Config {
+    /// Time in ns for which the identifier of this connection is kept back when it is removed
+    /// [proto 3.20]: the life of the last packet that the peer hears of, the time for which it then
+    /// sends again, and the life of the last of those packets.
+    pub fn quarantine_time(&self) -> u64 {
+        let timeouts = u64::from(self.pdl_max_rtx).saturating_add(1);
+        let timeout = self.pdl_retrans_time_out.max(RTO_MAX);
+        REUSE_TIME
+            .saturating_mul(2)
+            .saturating_add(self.pdl_dead_time)
+            .saturating_add(timeouts.saturating_mul(timeout))
+    }
+
     /// The receive window that is advertised: never more than is stored.
     pub(super) fn receive_window(&self) -> u32 {
         self.pdl_receive_win.min(self.pdl_window_size)

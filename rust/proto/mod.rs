@@ -23,6 +23,7 @@ pub mod params;
 mod pdl;
 #[cfg(test)]
 mod prop;
+mod quarantine;
 mod request;
 mod seq;
 mod slab;
@@ -39,6 +40,7 @@ pub use drop_reason::DropReason;
 pub use event::{BrokenCause, Event, Received, Report, State};
 pub use owner::{Atomic, Immediate, Owner, Segment, SegmentExt};
 pub use params::{ConfigError, Param, PARAMS};
+pub use quarantine::Quarantine;
 pub use request::{Barrier, ReqOp, Request, SubmitError};
 pub use slab::Slabs;
 pub use stats::Stats;

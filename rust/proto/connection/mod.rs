@@ -44,6 +44,8 @@ pub struct Connection<A: Slabs> {
     blocked: Option<u64>,
     /// The peer is to be asked for an acknowledgement.
     probe: bool,
+    /// It has not been since the retransmission timer expired.
+    may_probe: bool,
     /// Probes sent since a packet came, and when the first of them was.
     unanswered: (u32, u64),
     reports: [Option<Report>; REPORTS],
@@ -97,6 +99,7 @@ impl<A: Slabs> Connection<A> {
             nacked: false,
             blocked: None,
             probe: false,
+            may_probe: false,
             unanswered: (0, 0),
             reports: [None; REPORTS],
             broken: None,
@@ -189,6 +192,7 @@ impl<A: Slabs> Connection<A> {
         if self.send.expire(now, waiting, blocked) {
             self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
             self.probe |= self.send.data_outstanding() == 0;
+            self.may_probe = true;
         }
         // An acknowledgement that is due is sent by poll_transmit.
     }

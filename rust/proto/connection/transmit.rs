@@ -10,7 +10,7 @@ use super::Connection;
 impl<A: Slabs> Connection<A> {
     /// The next packet to send. Once returned it counts as sent.
     ///
-    /// Order: what is lost, then a probe, then new packets, requests and answers in turn, then an
+    /// Order: a probe, then what is lost, then new packets, requests and answers in turn, then an
     /// acknowledgement if one is due and nothing else carried it.
     pub fn poll_transmit(&mut self, now: u64) -> Option<Transmit> {
         if !self.running() {
@@ -19,11 +19,12 @@ impl<A: Slabs> Connection<A> {
         if self.config.lite {
             return self.poll_transmit_lite(now);
         }
-        if let Some(lost) = self.send.next_lost(now) {
-            return self.retransmit(now, lost);
-        }
+        // Behind many packets it could be lost each time, always by the same full queue.
         if self.probe {
             return self.send_probe(now);
+        }
+        if let Some(lost) = self.send.next_lost(now) {
+            return self.retransmit(now, lost);
         }
         let ack_psn = self.receive.ack_psn();
         if self.target.has_packet() || self.initiator.has_packet() {
@@ -148,7 +149,7 @@ impl<A: Slabs> Connection<A> {
         };
         *counter = counter.wrapping_add(1);
         // Nobody answers a pure ACK, and the window waits for this PSN.
-        self.probe |= cause == Cause::Timeout && content == Content::None;
+        self.probe |= cause == Cause::Timeout && content == Content::None && self.may_probe;
         let (tal, payload) = built.unwrap_or_default();
         Some(self.transmit(now, psn, true, tal, payload))
     }
@@ -156,7 +157,7 @@ impl<A: Slabs> Connection<A> {
     /// Asks the peer for an acknowledgement: a packet with an old PSN that is no pure ACK is not
     /// delivered but answered [proto 3.8].
     fn send_probe(&mut self, now: u64) -> Option<Transmit> {
-        self.probe = false;
+        (self.probe, self.may_probe) = (false, false);
         let (count, since) = self.unanswered;
         let since = if count == 0 { now } else { since };
         let dead = now.saturating_sub(since) > self.config.pdl_dead_time;

@@ -10,5 +10,6 @@ mod send;
 
 pub(super) use ack::AckSchedule;
 pub(super) use receive::{Arrival, ReceiveWindow};
-pub(super) use reuse::PsnReuse;
+pub(super) use reuse::{PsnReuse, REUSE_TIME};
+pub(super) use rtt::RTO_MAX;
 pub(super) use send::{AckCheck, Cause, Content, SendWindow};

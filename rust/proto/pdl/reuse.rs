@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Check that a PSN is not used again within two seconds [proto 3.16].
 
-/// Least time between two uses of a PSN, in ns.
-const REUSE_TIME: u64 = 2_000_000_000;
+/// Least time between two uses of a PSN, in ns: no packet lives longer.
+pub(crate) const REUSE_TIME: u64 = 2_000_000_000;
 
 /// Quarters of the PSN space.
 const QUARTERS: usize = 4;

@@ -10,7 +10,7 @@ pub(crate) const RTO_FLOOR: u64 = 1_000_000;
 const RTO_INITIAL: u64 = 50_000_000;
 
 /// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
-const RTO_MAX: u64 = 200_000_000;
+pub(crate) const RTO_MAX: u64 = 200_000_000;
 
 /// How often an answer to a repeated packet may end back-off between two measurements.
 const REPAIRS_MAX: u32 = 64;

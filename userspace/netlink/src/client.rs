@@ -176,9 +176,22 @@ impl Client {
         self.by_cid(cmd::CONN_STOP, local_cid)
     }
 
-    /// Returns a connection to the state it was created in.
-    pub fn reset_conn(&mut self, local_cid: u16) -> Result<()> {
-        self.by_cid(cmd::CONN_RESET, local_cid)
+    /// Returns a connection to the state it was created in, with these start values if they are given.
+    pub fn reset_conn(
+        &mut self,
+        local_cid: u16,
+        start_psn: Option<u32>,
+        start_xid: Option<u16>,
+    ) -> Result<()> {
+        self.change(cmd::CONN_RESET, conn::ATTRS, |to| {
+            to.put_u16(conn::LOCAL_CID, local_cid);
+            if let Some(psn) = start_psn {
+                to.put_u32(conn::START_PSN, psn);
+            }
+            if let Some(xid) = start_xid {
+                to.put_u16(conn::START_XID, xid);
+            }
+        })
     }
 
     fn by_cid(&mut self, command: u8, local_cid: u16) -> Result<()> {

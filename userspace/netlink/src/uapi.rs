@@ -407,7 +407,9 @@ pub mod param {
 /// Attributes of the set `conn`. A connection.
 pub mod conn {
     /// Connection id of this side, what the peer puts into DCID. When it is absent from a
-    /// request to create, the smallest free one is taken. (u16)
+    /// request to create, the smallest one is taken that is free and of no connection that
+    /// was deleted lately. One that is given is taken even then: the start values must
+    /// suit. (u16)
     pub const LOCAL_CID: u16 = 1;
     /// Connection id of the peer's side. (u16)
     pub const REMOTE_CID: u16 = 2;
@@ -446,10 +448,13 @@ pub mod conn {
     /// Largest packet, bytes from the packet delivery header to the end of the packet. When
     /// absent from a request, what the path allows. (u32)
     pub const MTU: u16 = 16;
-    /// First packet sequence number of both directions, 0 when absent. Meant for tests of
-    /// wrap; both sides must be configured alike. (u32)
+    /// First packet sequence number of both directions; when absent, 0 for a new connection
+    /// and the last one for a reset. Both sides must be configured alike, and a successor
+    /// so that no packet of its predecessor can be taken for its own ("Start of life" in
+    /// Documentation/protocol.md). (u32)
     pub const START_PSN: u16 = 17;
-    /// First transaction id of both directions, 0 when absent. (u16)
+    /// First transaction id of both directions, absent or not as start-psn. Both sides must
+    /// be configured alike. (u16)
     pub const START_XID: u16 = 18;
     /// A parameter of this connection. (nest)
     pub const PARAM: u16 = 19;
@@ -1239,7 +1244,8 @@ pub mod cmd {
     /// Start a connection that was created.
     pub const CONN_START: u8 = 9;
     /// Return a connection to the state created; operations under way complete with an
-    /// error and the counters start again at 0.
+    /// error and the counters start again at 0. The new life has other start values if they
+    /// are given.
     pub const CONN_RESET: u8 = 10;
     /// Get one parameter of the node by name, or dump all.
     pub const PARAM_GET: u8 = 11;

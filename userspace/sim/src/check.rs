@@ -6,7 +6,7 @@ use crate::invariant::{Invariant, Violation};
 use crate::node::Cpu;
 use crate::rng::Rng;
 use crate::sabotage::Sabotage;
-use crate::sim::Sim;
+use crate::sim::{Plan, Renewal, Sim};
 use crate::source::{Random, Source};
 use crate::work::Work;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -113,6 +113,9 @@ fn schedule(seed: u64, sabotage: Sabotage, print: bool) -> Sim {
         let at = rng.below(20 * MS);
         sim.fabric.cut_off(node, at, u64::MAX);
     }
+    if rng.chance(300) {
+        renewals(&mut sim, &mut rng);
+    }
     sim.sabotage(sabotage);
     sim
 }
@@ -125,6 +128,7 @@ fn link(rng: &mut Rng) -> LinkConfig {
         queue: rng.pick(&[0, 20_000, 100_000]),
         loss: rng.pick(&[0, 0, 1, 10, 50, 200]),
         duplicate: rng.pick(&[0, 0, 10, 200]),
+        late: 0,
         damage: rng.pick(&[0, 0, 0, 0, 50]),
     }
 }
@@ -184,6 +188,32 @@ fn connect(
         end.window = base.pdl_window_size;
         end.mortal = mortal;
         end.shutdown = shutdown;
+    }
+}
+
+/// Connections that have several lives, with late copies of packets of the lives before.
+fn renewals(sim: &mut Sim, rng: &mut Rng) {
+    sim.fabric.late(rng.pick(&[0, 10, 200]));
+    for first in (0..sim.ends.len()).step_by(2) {
+        let ends = &sim.ends[first..first + 2];
+        if !ends
+            .iter()
+            .all(|end| end.trusted && !end.mortal && !end.shutdown)
+        {
+            continue;
+        }
+        let mut at = rng.below(MS);
+        for _ in 0..rng.below(4) {
+            at += rng.pick(&[1, 20 * US, MS, 50 * MS, 400 * MS]);
+            let plan = Plan {
+                renewal: rng.pick(&[Renewal::Reset, Renewal::Reset, Renewal::Recreate]),
+                at,
+                gap: rng.pick(&[0, 10 * US, MS, 20 * MS, SECOND]),
+                first: rng.below(2) as usize,
+            };
+            at += plan.gap;
+            sim.renew(first, plan);
+        }
     }
 }
 

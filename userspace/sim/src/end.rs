@@ -7,13 +7,21 @@ use crate::sabotage::Sabotage;
 use crate::work::{Check, Work};
 use superp_proto::wire::HEADERS_MAX;
 use superp_proto::{
-    BrokenCause, Config, Connection, Event, Heap, Packet, Payload, Received, Report, Transmit,
+    BrokenCause, Config, Connection, DropReason, Event, Heap, Packet, Payload, Received, Report,
+    Transmit,
 };
 
 /// One end of a connection.
 pub(crate) struct End {
     /// Node that it is on.
     pub(crate) node: usize,
+    /// Identifier of the connection at this end, and in its next life.
+    pub(crate) cid: u16,
+    pub(crate) next_cid: u16,
+    /// Number of its life.
+    pub(crate) life: usize,
+    /// It has several lives, or will have: packets of another may come.
+    pub(crate) renewed: bool,
     pub(crate) conn: Connection<Heap>,
     pub(crate) memory: Memory,
     pub(crate) work: Work,
@@ -45,10 +53,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn new(node: usize, config: &Config, work: Work, entropy: u64) -> Self {
+    pub(crate) fn new(node: usize, cid: u16, config: &Config, work: Work, entropy: u64) -> Self {
         let conn = Connection::new(config, 0).expect("a legal configuration");
         Self {
             node,
+            cid,
+            next_cid: cid,
+            life: 0,
+            renewed: false,
             held: vec![None; conn.psn_slots()],
             window: config.pdl_window_size,
             advertised: None,
@@ -71,6 +83,21 @@ impl End {
             received: 0,
             completions: 0,
         }
+    }
+
+    /// Begins its life number `life`; the connection was stopped.
+    pub(crate) fn renew(&mut self, now: u64, config: &Config, life: usize) {
+        self.conn = Connection::new(config, now).expect("a legal configuration");
+        self.life = life;
+        self.cid = self.next_cid;
+        self.held = vec![None; self.conn.psn_slots()];
+        self.advertised = None;
+        self.next_psn = config.start_psn;
+        self.delivered.clear();
+        self.last_delivered = None;
+        self.timers = TimerWatch::default();
+        self.armed = None;
+        self.memory.forget_unfinished();
     }
 
     /// Packets held above a hole.
@@ -264,8 +291,13 @@ impl End {
 
     fn report(&self, report: Report) -> Check {
         // What was under way when an error became known may come when the error is forgotten.
-        let late = report.reason == superp_proto::DropReason::XidOutOfWindow;
-        if !self.trusted || late {
+        let late = report.reason == DropReason::XidOutOfWindow;
+        // What belongs to another life must be nothing of this one.
+        let ghost = matches!(
+            report.reason,
+            DropReason::OutOfWindow | DropReason::AckOutOfWindow
+        );
+        if !self.trusted || late || (self.renewed && ghost) {
             return Ok(());
         }
         Err((Invariant::Peer, format!("{report:?}")))

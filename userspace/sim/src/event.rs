@@ -25,6 +25,13 @@ pub(crate) enum Event {
         /// The end.
         end: usize,
     },
+    /// An end begins this life, counted from 0.
+    Renew {
+        /// The end.
+        end: usize,
+        /// Which.
+        life: usize,
+    },
     /// A node's CPU stands still.
     Pause {
         /// The node.

@@ -10,6 +10,9 @@ use crate::rng::Rng;
 /// Bytes on the wire besides what the core builds: Ethernet with preamble, FCS and gap, IPv4, UDP.
 const OVERHEAD: u64 = 66;
 
+/// Time in ns that no packet outlives on one link.
+pub(crate) const LIFE: u64 = 500_000_000;
+
 /// Most links from one node to another.
 const HOPS_MAX: usize = 4;
 
@@ -28,6 +31,8 @@ pub(crate) struct LinkConfig {
     pub(crate) loss: u64,
     /// Packets that arrive twice.
     pub(crate) duplicate: u64,
+    /// Packets of which another copy arrives much later, within [`LIFE`].
+    pub(crate) late: u64,
     /// Packets that arrive damaged where nothing checks them: a bit of the headers or the data.
     pub(crate) damage: u64,
 }
@@ -150,6 +155,13 @@ impl Fabric {
         self.links.len()
     }
 
+    /// So many of a thousand packets have a late copy, on every link.
+    pub(crate) fn late(&mut self, parts: u64) {
+        for link in &mut self.links {
+            link.config.late = parts;
+        }
+    }
+
     /// Nothing passes a link from `from` to `until`.
     pub(crate) fn cut(&mut self, link: usize, from: u64, until: u64) {
         self.links[link].cuts.push((from, until));
@@ -251,6 +263,9 @@ impl Fabric {
         if self.rng.chance(config.duplicate) {
             let late = departs + config.delay + self.rng.below(config.jitter);
             arrive(late, packet.clone());
+        }
+        if self.rng.chance(config.late) {
+            arrive(departs + self.rng.below(LIFE), packet.clone());
         }
         let at = departs + config.delay + self.rng.below(config.jitter);
         arrive(at, packet);

@@ -128,6 +128,12 @@ impl Memory {
         self.pieces.len()
     }
 
+    /// Forgets of the peer's transactions what is not complete, and their order.
+    pub(crate) fn forget_unfinished(&mut self) {
+        self.pieces.clear();
+        self.last_complete = None;
+    }
+
     fn range(&self, address: u64, len: usize) -> Result<usize, Code> {
         let start = address.checked_sub(BASE).ok_or(Code::ACCESS_KEY)?;
         let end = start.checked_add(len as u64).ok_or(Code::ACCESS_BOUNDS)?;

@@ -3,7 +3,8 @@
 
 use crate::fabric::Packet;
 use crate::rng::Rng;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use superp_proto::{Heap, Quarantine};
 
 /// How a node's CPU treats packets.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +18,6 @@ pub(crate) struct Cpu {
 }
 
 /// A node.
-#[derive(Debug)]
 pub(crate) struct Node {
     cpu: Cpu,
     ring: VecDeque<Box<Packet>>,
@@ -27,7 +27,9 @@ pub(crate) struct Node {
     /// Ends that took packets in this batch.
     touched: Vec<usize>,
     /// Ends on this node by connection identifier.
-    pub(crate) ends: Vec<usize>,
+    pub(crate) ends: BTreeMap<u16, usize>,
+    /// Identifiers that are not chosen yet.
+    pub(crate) quarantine: Quarantine<Heap>,
     /// The CPU stands still until then.
     pub(crate) stalled_until: u64,
     /// Packets that did not fit into the ring.
@@ -44,7 +46,8 @@ impl Node {
             running: false,
             in_batch: 0,
             touched: Vec::new(),
-            ends: Vec::new(),
+            ends: BTreeMap::new(),
+            quarantine: Quarantine::new(),
             stalled_until: 0,
             drops: 0,
             rng,

@@ -31,4 +31,8 @@ pub enum Sabotage {
     NoBarrier,
     /// Every fifth packet acknowledges what was never sent.
     ForgeAck,
+    /// A connection that is reset gets the start values that it had.
+    SameStart,
+    /// The identifier of a connection that was removed is given out again at once.
+    NoQuarantine,
 }

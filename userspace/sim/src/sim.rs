@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Nodes on a fabric, on virtual time.
 
+mod renew;
+
 use crate::end::End;
 use crate::event::{Event, Queue};
 use crate::fabric::{Fabric, Packet};
@@ -11,6 +13,9 @@ use crate::sabotage::Sabotage;
 use crate::trace::Trace;
 use crate::work::{Check, Work};
 use superp_proto::{Config, Payload, Stats};
+
+use renew::Life;
+pub(crate) use renew::{Plan, Renewal};
 
 /// Time in ns after which connections that damaged packets may have confused need not go on.
 const CONFUSED_LIMIT: u64 = 60_000_000_000;
@@ -43,6 +48,8 @@ pub(crate) struct Sim {
     pub(crate) fabric: Fabric,
     pub(crate) nodes: Vec<Node>,
     pub(crate) ends: Vec<End>,
+    /// The lives of each connection after its first.
+    lives: Vec<Vec<Life>>,
     trace: Trace,
     rng: Rng,
     sabotage: Sabotage,
@@ -58,6 +65,7 @@ impl Sim {
             fabric,
             nodes: nodes.collect(),
             ends: Vec::new(),
+            lives: Vec::new(),
             trace: Trace::new(print),
             rng,
             sabotage: Sabotage::None,
@@ -74,10 +82,12 @@ impl Sim {
                 remote_cid,
                 ..config
             };
-            self.nodes[node].ends.push(self.ends.len());
+            let cid = self.nodes[node].ends.len() as u16;
+            self.nodes[node].ends.insert(cid, self.ends.len());
             let entropy = self.rng.bits();
-            self.ends.push(End::new(node, &config, work, entropy));
+            self.ends.push(End::new(node, cid, &config, work, entropy));
         }
+        self.lives.push(Vec::new());
         first
     }
 
@@ -155,6 +165,7 @@ impl Sim {
             Event::Run { node } => self.run_node(node)?,
             Event::Timer { end } => self.timer(end)?,
             Event::Kick { end } => self.drive(end)?,
+            Event::Renew { end, life } => self.renew_end(end, life)?,
             Event::Pause { node, until } => {
                 self.trace.note(self.now, "pause", node, &[]);
                 let stalled = &mut self.nodes[node].stalled_until;
@@ -194,17 +205,29 @@ impl Sim {
         }
         let (packet, batch_over) = state.take();
         if let Some(packet) = packet {
-            // The DCID is an index here; whether it is the sender's connection is checked as an owner
-            // checks the source address.
+            // As an owner does: it knows the identifier, and the source address fits.
             let dcid = u16::from_le_bytes([packet.bytes[0], packet.bytes[1]]);
-            let found = state.ends.get(usize::from(dcid)).copied();
-            let Some(end) = found.filter(|&end| end == packet.from ^ 1) else {
-                let text = format!("DCID {dcid} is not the connection's");
-                return self.violated(packet.from, (Invariant::Contract, text));
-            };
-            state.touch(end);
-            let taken = self.ends[end].take(self.now, packet.bytes);
-            self.judge(end, taken)?;
+            let source = self.ends[packet.from].node;
+            let found = state
+                .ends
+                .get(&dcid)
+                .copied()
+                .filter(|&end| self.ends[end].cid == dcid && self.ends[end ^ 1].node == source);
+            match found {
+                Some(end) if end == packet.from ^ 1 || self.ends[end].renewed => {
+                    state.touch(end);
+                    let taken = self.ends[end].take(self.now, packet.bytes);
+                    self.judge(end, taken)?;
+                }
+                // That life is over, or has not begun here.
+                _ if self.ends[packet.from].renewed => {
+                    self.trace.note(self.now, "stranger", packet.from, &[]);
+                }
+                _ => {
+                    let text = format!("DCID {dcid} is not the connection's");
+                    return self.violated(packet.from, (Invariant::Contract, text));
+                }
+            }
         }
         if batch_over {
             for end in self.nodes[node].touched() {

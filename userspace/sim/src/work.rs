@@ -382,12 +382,16 @@ impl Work {
         let (mut placed, mut messages, mut immediates) = (0, 0, 0);
         for job in self.jobs.values() {
             match job.result {
-                Some(Ok(())) => {}
-                // What was cut short may have been carried out in part.
-                Some(Err(code)) if code.major == Code::ABORTED.major => return Ok(()),
+                Some(Ok(())) => job.verify(here, peer)?,
+                Some(Err(code)) if code.major == Code::ABORTED.major => {
+                    let part = job.verify_part(here, peer)?;
+                    placed += part.0;
+                    messages += part.1;
+                    immediates += part.2;
+                    continue;
+                }
                 _ => continue,
             }
-            job.verify(here, peer)?;
             match job.request.op {
                 ReqOp::Write { .. } | ReqOp::WriteExt { .. } => placed += job.bytes() as u64,
                 ReqOp::Atomic { .. } => placed += 8,
@@ -474,6 +478,78 @@ impl Job {
             ReqOp::SendQp { qp } => self.message(peer, qp, None),
             ReqOp::SendQpExt { qp, imm, .. } => self.message(peer, qp, imm),
         }
+    }
+
+    /// What was cut short may have been carried out in part, but no part of it twice or wrongly: the
+    /// bytes, messages and immediates that came.
+    fn verify_part(
+        &self,
+        here: &Memory,
+        peer: &Memory,
+    ) -> Result<(u64, usize, usize), (Invariant, String)> {
+        let len = self.request.len as usize;
+        let part = |bytes: &[u8], times: &[u8], expected: &[u8]| {
+            let each = bytes.iter().zip(times).zip(expected);
+            for (at, ((byte, times), expected)) in each.enumerate() {
+                let text = format!("{:?}: byte {at} came {times} times", self.request);
+                if *times > 1 {
+                    return Err((Invariant::ExactlyOnce, text));
+                }
+                if *times == 1 && byte != expected {
+                    return Err((Invariant::Memory, text + " and differs"));
+                }
+            }
+            Ok(times.iter().map(|&times| u64::from(times)).sum::<u64>())
+        };
+        let mut came = (0, 0, 0);
+        match self.request.op {
+            ReqOp::Noop | ReqOp::LastNull => {}
+            ReqOp::Atomic {
+                address,
+                kind,
+                operand,
+                compare,
+            } => {
+                let value = kind.apply(untouched_value(address), operand, compare);
+                if let Some((bytes, times)) = peer.at(address, 8) {
+                    came.0 = part(bytes, times, &value.to_le_bytes())?;
+                }
+            }
+            ReqOp::Read { .. } => {
+                if let Some((buffer, _)) = here.reads.get(&self.request.token) {
+                    let ranges = self.addresses.iter().map(|&at| at..at + len as u64);
+                    let expected: Vec<u8> = ranges.flatten().map(untouched).collect();
+                    part(&buffer.bytes, &buffer.times, &expected)?;
+                }
+            }
+            ReqOp::Write { .. } | ReqOp::WriteExt { .. } => {
+                for (op, &address) in self.addresses.iter().enumerate() {
+                    if let Some((bytes, times)) = peer.at(address, len) {
+                        came.0 += part(bytes, times, &self.data[op * len..(op + 1) * len])?;
+                    }
+                }
+                if let ReqOp::WriteExt { qp, .. } = self.request.op {
+                    let immediate = peer.immediates.get(&qp);
+                    if let Some((_, _, times @ 2..)) = immediate {
+                        let text = format!("{:?}: immediate came {times} times", self.request);
+                        return Err((Invariant::ExactlyOnce, text));
+                    }
+                    came.2 = usize::from(immediate.is_some());
+                }
+            }
+            ReqOp::Send { key, .. } => {
+                if let Some(context) = peer.contexts.get(&key) {
+                    part(&context.bytes, &context.times, &self.data)?;
+                }
+            }
+            ReqOp::SendQp { qp } | ReqOp::SendQpExt { qp, .. } => {
+                if let Some(message) = peer.messages.get(&qp) {
+                    self.message(peer, qp, message.imm)?;
+                    came.1 = 1;
+                }
+            }
+        }
+        Ok(came)
     }
 
     fn message(&self, peer: &Memory, qp: u32, imm: Option<u32>) -> Check {

@@ -192,7 +192,7 @@ pub(crate) enum ConnVerb {
     /// "superp conn start" opens it for the programs of this node.
     #[command(after_help = crate::conn::settings_help())]
     Add {
-        /// Local id of the connection (the smallest free one if left out), then settings.
+        /// Local id of the connection (if left out, the smallest that is free and was not in use lately), then settings.
         #[arg(required = true, value_name = "CID|KEY VALUE", value_parser = Words(SETTINGS), hide_possible_values = true)]
         settings: Vec<String>,
     },
@@ -219,10 +219,17 @@ pub(crate) enum ConnVerb {
         cid: Vec<u16>,
     },
     /// Return a connection to the state it was created in; what is under way fails.
+    ///
+    /// A new life of a connection must not take late packets of the one before for its own. With a
+    /// start-psn that is far from every packet sequence number in use, at both ends, it cannot, and the
+    /// order in which the ends are reset and started does not matter: 2^30 beyond the old start-psn and
+    /// the tx-packets of either end is far. Without, reset both ends before either is started, no sooner
+    /// than 2 seconds after both have stopped.
+    #[command(after_help = crate::conn::reset_help())]
     Reset {
-        /// Local id.
-        #[arg(required = true)]
-        cid: Vec<u16>,
+        /// Local ids of connections, then settings.
+        #[arg(required = true, value_name = "CID|KEY VALUE", value_parser = Words(crate::conn::RESET_SETTINGS), hide_possible_values = true)]
+        words: Vec<String>,
     },
 }
 

@@ -65,21 +65,39 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ("window", "the same as pdl_window_size"),
     (
         "start-psn",
-        "first packet sequence number, for tests; both sides alike",
+        "first packet sequence number; both sides alike",
+    ),
+    ("start-xid", "first transaction id; both sides alike"),
+];
+
+/// Keys of `conn reset`.
+pub(crate) const RESET_SETTINGS: &[Setting] = &[
+    (
+        "start-psn",
+        "first packet sequence number of the new life, the last one if left out; both sides alike",
     ),
     (
         "start-xid",
-        "first transaction id, for tests; both sides alike",
+        "first transaction id of the new life, the last one if left out; both sides alike",
     ),
 ];
 
 /// The keys, for the end of the help.
 pub(crate) fn settings_help() -> String {
+    help(SETTINGS) + "  pdl_*, tal_* any parameter of a connection, see superp param show"
+}
+
+/// The keys of `conn reset`, likewise.
+pub(crate) fn reset_help() -> String {
+    help(RESET_SETTINGS)
+}
+
+fn help(settings: &[Setting]) -> String {
     let mut text = String::from("Settings:\n");
-    for (key, help) in SETTINGS {
+    for (key, help) in settings {
         text += &format!("  {key:<12} {help}\n");
     }
-    text + "  pdl_*, tal_* any parameter of a connection, see superp param show"
+    text
 }
 
 pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> {
@@ -111,7 +129,12 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
         ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid)),
         ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
         ConnVerb::Stop { cid } => each(&cid, out, |cid| client.stop_conn(cid)),
-        ConnVerb::Reset { cid } => each(&cid, out, |cid| client.reset_conn(cid)),
+        ConnVerb::Reset { words } => {
+            let reset = reset(&words)?;
+            each(&reset.cids, out, |cid| {
+                client.reset_conn(cid, reset.psn, reset.xid)
+            })
+        }
     }
 }
 
@@ -124,6 +147,38 @@ fn each(
         act(*cid)?;
     }
     out.done(&json!({ "local-cid": cids }))
+}
+
+/// A reset of connections, and their start values.
+#[derive(Debug, PartialEq)]
+struct Reset {
+    cids: Vec<u16>,
+    psn: Option<u32>,
+    xid: Option<u16>,
+}
+
+/// What the words of `conn reset` ask for.
+fn reset(words: &[String]) -> Result<Reset, Failure> {
+    let is_cid = |word: &String| word.starts_with(|c: char| c.is_ascii_digit());
+    let count = words.iter().take_while(|word| is_cid(word)).count();
+    let (cids, settings) = words.split_at(count);
+    let cids = cids.iter().map(|cid| small("connection id", cid));
+    let cids: Vec<u16> = cids.collect::<Result<_, _>>()?;
+    let (mut psn, mut xid) = (None, None);
+    for (key, text) in pairs(settings)? {
+        match key {
+            "start-psn" => psn = Some(small(key, text)?),
+            "start-xid" => xid = Some(small(key, text)?),
+            _ => {
+                let text = format!("{key}: not a setting of a reset");
+                return Err(Failure::new(text).hint("superp conn reset --help lists them"));
+            }
+        }
+    }
+    if cids.is_empty() {
+        return Err(Failure::new("the connection id is missing"));
+    }
+    Ok(Reset { cids, psn, xid })
 }
 
 /// What the words of `conn add` ask for.
@@ -364,6 +419,33 @@ mod tests {
             spec.params,
             [("pdl_window_size".into(), 256), ("pdl_max_rtx".into(), 8)]
         );
+    }
+
+    #[test]
+    fn reset_with_and_without_start_values() {
+        let parsed = |words: &str| {
+            let words: Vec<String> = words.split_whitespace().map(String::from).collect();
+            reset(&words).map_err(|failure| format!("{failure:?}"))
+        };
+        let reset = |cids: &[u16], psn, xid| {
+            let cids = cids.to_vec();
+            Ok(Reset { cids, psn, xid })
+        };
+        assert_eq!(parsed("64 65"), reset(&[64, 65], None, None));
+        let start = "64 start-psn 0x40000000 start-xid 7";
+        assert_eq!(parsed(start), reset(&[64], Some(1 << 30), Some(7)));
+        let start = "1 start-xid 65535";
+        assert_eq!(parsed(start), reset(&[1], None, Some(u16::MAX)));
+        for (words, part) in [
+            ("start-psn 1", "id is missing"),
+            ("64 start-psn", "start-psn needs a value"),
+            ("64 start-psn 4294967296", "4294967296"),
+            ("64 start-xid 65536", "65536"),
+            ("64 peer 10.23.0.1", "not a setting of a reset"),
+        ] {
+            let failure = parsed(words).expect_err(words);
+            assert!(failure.contains(part), "{words}: {failure}");
+        }
     }
 
     #[test]

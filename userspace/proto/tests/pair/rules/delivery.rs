@@ -227,6 +227,41 @@ fn lost_acknowledgement_of_an_answered_transaction_is_asked_for() {
 }
 
 #[test]
+fn window_of_lost_pure_acks_is_cleared_through_a_queue_of_two() {
+    // A's window is full of pure ACKs, most of them lost. What it then sends at a time is more than the
+    // way to B holds, which drops the same packets each time: all but the first two.
+    let config = Config {
+        pdl_rtx_max_pkts: 64,
+        ..Config::default()
+    };
+    let mut pair = Pair::clean(&config);
+    let mut acks = 0;
+    pair.filter = Some(Box::new(move |_, from, transmit| {
+        acks += u32::from(from == A && transmit.tal.is_pure_ack());
+        from == A && acks % 8 != 0
+    }));
+    for _ in 0..60 {
+        write(&mut pair, B, 3000);
+        pair.settle();
+    }
+    assert!(pair.ends[A].conn.inflight_packets() >= 31);
+    let (mut last, mut together) = (0, 0);
+    pair.filter = Some(Box::new(move |now, from, _| {
+        if from != A {
+            return false;
+        }
+        if now != last {
+            (last, together) = (now, 0);
+        }
+        together += 1;
+        together > 2
+    }));
+    let token = write(&mut pair, A, 100);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Ok(()));
+}
+
+#[test]
 fn out_of_window_values_are_dropped_and_reported() {
     let mut pair = Pair::clean(&Config::default());
     write(&mut pair, B, 100);
