@@ -145,7 +145,7 @@ impl Node {
         drop(udp);
         for (_, conn) in self.conns.iter() {
             conn.stop();
-            conn.close_path();
+            conn.close_paths();
         }
         self.conns.clear();
         self.routes.clear();

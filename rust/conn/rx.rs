@@ -424,9 +424,9 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes one packet, whose data begins at the PDL header and whose source address was checked.
+    /// Takes one packet, whose data begins at the PDL header, from the path of [`Conn::path_of`].
     /// Its first 24 bytes are linear. Softirq.
-    pub(crate) fn receive(self: &Arc<Self>, mut skb: SkBuff) {
+    pub(crate) fn receive(self: &Arc<Self>, path: usize, mut skb: SkBuff) {
         let headers = Packet::headers_len(skb.head()).min(skb.len());
         if !skb.may_pull(headers) {
             self.node.count_drop(DropReason::TooShort);
@@ -441,12 +441,9 @@ impl Conn {
         }
         let unacked = inner.proto.unacked_psn();
         let received = inner.process(self, &skb, now, false);
-        if let Some(path) = inner
-            .path
-            .as_ref()
-            .filter(|_| inner.proto.unacked_psn() != unacked)
-        {
-            path.confirm();
+        inner.ways.received(path);
+        if inner.proto.unacked_psn() != unacked {
+            inner.ways.confirm(path);
         }
         if matches!(received, Received::Held { .. } | Received::Delivered) {
             inner.follow_budget(&self.node, now);
@@ -459,7 +456,7 @@ impl Conn {
             }
             Received::Dropped(reason) => self.node.count_drop(reason),
             Received::Delivered | Received::AckOnly => skb.consume(),
-            Received::Duplicate => {}
+            Received::Duplicate => inner.ways.repeated(path),
         }
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);

@@ -119,17 +119,14 @@ impl Node {
     }
 
     fn conns_over(&self, ifindex: u32) -> u32 {
-        let over = |(_, conn): &(u32, Arc<Conn>)| conn.identity().ifindex == ifindex;
+        let over = |(_, conn): &(u32, Arc<Conn>)| conn.uses(ifindex);
         count(self.conns.iter().filter(over))
     }
 
     /// A device of the namespace changed. Process context, RTNL held.
     pub(crate) fn device_event(&self, event: DeviceEvent) {
         let ifindex = event.ifindex;
-        let over = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.identity().ifindex == ifindex);
+        let over = self.conns.iter().filter(|(_, conn)| conn.uses(ifindex));
         match event.kind {
             DeviceEventKind::Unregister => {
                 // The port goes first: no connection is made over it from then on.
@@ -142,7 +139,7 @@ impl Node {
                     self.unused_udp(&mut config)
                 };
                 drop(unused);
-                over.for_each(|(_, conn)| conn.break_off("the device was removed"));
+                over.for_each(|(_, conn)| conn.leave(ifindex));
                 netlink::notify(self, Event::PortDeleted { ifindex });
             }
             DeviceEventKind::Up | DeviceEventKind::Down => {

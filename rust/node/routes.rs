@@ -71,7 +71,7 @@ impl Route {
         // Scaled to 0..len.
         let first = (u64::from(hash).wrapping_mul(self.hops.len() as u64) >> 32) as usize;
         let (before, from) = (self.hops.get(..first)?, self.hops.get(first..)?);
-        let up = |hop: &&Arc<Hop>| hop.path.up();
+        let up = |hop: &&Arc<Hop>| hop.path.up(0);
         let hop = from.iter().find(up).or_else(|| before.iter().find(up));
         hop.map(|hop| &**hop)
     }
