@@ -33,7 +33,7 @@ use crate::{
 
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
-pub(crate) use routes::{Via, HOPS_MAX};
+pub(crate) use routes::{mixed, Via, HOPS_MAX};
 
 /// A refused request: the errno, and a sentence for the person who made it.
 pub(crate) struct Refusal {

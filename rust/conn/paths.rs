@@ -17,6 +17,7 @@ use kernel::{
 use super::{count, Conn, Identity};
 use crate::{
     kapi::{errno::enobufs, path::Path, skb::SkBuff},
+    node::mixed,
     proto::{DropReason, Transmit},
 };
 
@@ -119,8 +120,8 @@ impl Ways {
             0
         };
         // Scaled to 0..len.
-        let hash = identity.flow_label.wrapping_mul(0x9e37_79b1) >> 16;
-        let home = (u64::from(hash).wrapping_mul(ways.len() as u64) >> 16) as usize;
+        let hash = u64::from(mixed(identity.flow_label));
+        let home = (hash.wrapping_mul(ways.len() as u64) >> 32) as usize;
         Ok(Ways {
             ways,
             spray: identity.spray,

@@ -47,7 +47,7 @@ impl Hop {
 }
 
 /// Every bit of the result depends on every bit of `x` (lowbias32 by Chris Wellons).
-fn mixed(mut x: u32) -> u32 {
+pub(crate) fn mixed(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
     x ^ (x >> 16)
