@@ -2,7 +2,7 @@
 
 //! Connections.
 
-use super::{param, refused};
+use super::{param, port, refused};
 use crate::{
     conn::{Conn, ConnParams, ConnState, ConnStats, Ends, PathParams, PATHS_MAX},
     kapi::{
@@ -89,11 +89,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
             let Some(path) = conn.path_info(i) else {
                 return Ok(());
             };
-            let state = match path.up {
-                true => SUPERP_PORT_STATE_UP,
-                false => SUPERP_PORT_STATE_DOWN,
-            };
-            msg.put_u32(SUPERP_A_CONN_PATH_STATE, state)?;
+            msg.put_u32(SUPERP_A_CONN_PATH_STATE, port::state(path.up))?;
             msg.put_uint(SUPERP_A_CONN_PATH_TX_PACKETS, path.tx_packets)?;
             msg.put_uint(SUPERP_A_CONN_PATH_RX_PACKETS, path.rx_packets)
         })?;

@@ -396,7 +396,8 @@ pub mod conn {
     /// `encap` (u32).
     pub const ENCAP: u16 = 3;
     /// Device that the packets leave by. SUNH needs a port: when absent, the only one there
-    /// is. UDP is routed when it is absent. (u32)
+    /// is. UDP is routed when it is absent. In a reply this, the addresses and lladdr are
+    /// those of the first path. (u32)
     pub const IFINDEX: u16 = 4;
     /// Name of that device. (string)
     pub const IFNAME: u16 = 5;
