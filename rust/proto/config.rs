@@ -14,6 +14,12 @@ const MTU: Param = Param {
     doc: "Bytes from the Packet Delivery header to the end of a packet",
 };
 
+/// Nothing but a transaction's timer finds out that a lite connection has lost something.
+const LITE_TIMEOUT: Param = Param {
+    min: 1,
+    ..params::TAL_TRANSACTION_TIMEOUT
+};
+
 /// Configuration of one connection. The parameters named after the spec's have its meaning, see
 /// [`params`]; both ends of a connection should be given the same values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +27,11 @@ const MTU: Param = Param {
 pub struct Config {
     /// The peer's connection identifier: DCID of every packet sent.
     pub remote_cid: u16,
-    /// Bytes from the Packet Delivery header to the end of the largest packet sent, 128..=65535.
+    /// Bytes from the first SUPERp header to the end of the largest packet sent, 128..=65535.
     pub mtu: u32,
+    /// SUPERp-lite: no Packet Delivery Layer, over a path that loses nothing and keeps order
+    /// [proto 6]. `tal_transaction_timeout` must not be 0 then.
+    pub lite: bool,
     /// Packets sent are delivered by the peer in the order of their PSN.
     pub ordered_tx: bool,
     /// Packets received are delivered in the order of their PSN.
@@ -54,6 +63,7 @@ impl Default for Config {
         Self {
             remote_cid: 0,
             mtu: MTU.default as u32,
+            lite: false,
             ordered_tx: true,
             ordered_rx: true,
             ext: false,
@@ -82,6 +92,9 @@ macro_rules! fields {
             /// Checks every value against its range; names the first that is outside.
             pub fn validate(&self) -> Result<(), ConfigError> {
                 MTU.check(self.mtu.into())?;
+                if self.lite {
+                    LITE_TIMEOUT.check(self.tal_transaction_timeout)?;
+                }
                 $(params::$konst.check(self.$field.into())?;)+
                 Ok(())
             }

@@ -14,6 +14,8 @@ pub struct Transmit {
     pub psn: u32,
     /// Not the first transmission of this PSN.
     pub retransmit: bool,
+    /// SUPERp-lite: the packet has no Packet Delivery header, and `psn` and `pdl` are zero.
+    pub lite: bool,
     /// Packet Delivery header.
     pub pdl: PdlHeader,
     /// Transaction header.
@@ -91,7 +93,7 @@ pub struct ReplyRead {
 }
 
 impl Transmit {
-    /// Writes the Packet Delivery, Transaction and operation headers to `out`, at most
+    /// Writes the Packet Delivery (but for SUPERp-lite), Transaction and operation headers to `out`, at most
     /// [`super::wire::HEADERS_MAX`] bytes; returns their length, or `None` when they do not fit.
     ///
     /// `address` gives the RMA address of operation `first_op + index` of a request with more than
@@ -99,7 +101,9 @@ impl Transmit {
     /// others. The data blocks follow the headers: for each operation its data and its padding.
     pub fn emit(&self, out: &mut [u8], address: impl FnMut(u32) -> u64) -> Option<usize> {
         let mut out = Out { out, at: 0 };
-        out.put(&self.pdl.bytes())?;
+        if !self.lite {
+            out.put(&self.pdl.bytes())?;
+        }
         out.put(&self.tal.bytes())?;
         match &self.payload {
             Payload::None => {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One connection.
 
+mod lite;
 mod receive;
 mod transmit;
 
@@ -48,6 +49,8 @@ pub struct Connection<A: Slabs> {
     reports: [Option<Report>; REPORTS],
     broken: Option<BrokenCause>,
     drained_told: bool,
+    /// SUPERp-lite: the transaction that the packet sent last was an answer to.
+    answered: Option<u16>,
 }
 
 /// Why a connection could not be created.
@@ -98,6 +101,7 @@ impl<A: Slabs> Connection<A> {
             reports: [None; REPORTS],
             broken: None,
             drained_told: false,
+            answered: None,
             config: config.clone(),
         })
     }
@@ -160,7 +164,9 @@ impl<A: Slabs> Connection<A> {
             return None;
         }
         let timers = [
-            self.send.deadline(self.waiting()),
+            self.send
+                .deadline(self.waiting())
+                .filter(|_| !self.config.lite),
             self.ack.due(),
             self.initiator.deadline().map(|(at, _)| at),
         ];
@@ -175,6 +181,9 @@ impl<A: Slabs> Connection<A> {
         if let Some((_, xid)) = self.initiator.deadline().filter(|&(at, _)| at <= now) {
             let cause = BrokenCause::TransactionTimeout { xid };
             return self.break_down(cause, Code::ABORTED_TIMEOUT);
+        }
+        if self.config.lite {
+            return;
         }
         let (waiting, blocked) = (self.waiting(), self.blocked.is_some());
         if self.send.expire(now, waiting, blocked) {
@@ -272,6 +281,11 @@ impl<A: Slabs> Connection<A> {
     /// Most bytes that one transaction of this kind carries, with `count` 1.
     pub fn max_request_len(&self, op: &ReqOp) -> u64 {
         self.initiator.max_len(op)
+    }
+
+    /// Least bytes of each operation of a request of this kind.
+    pub fn min_request_len(&self, op: &ReqOp) -> u32 {
+        self.initiator.min_len(op)
     }
 
     fn running(&self) -> bool {

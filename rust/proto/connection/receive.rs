@@ -15,6 +15,9 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return Received::Dropped(DropReason::NotRunning);
         }
+        if self.config.lite {
+            return self.receive_lite(now, packet, owner);
+        }
         // Everything is judged before anything changes [proto 3.3].
         let (arrival, ack) = match self.judge(packet) {
             Ok(judged) => judged,
@@ -145,7 +148,12 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Delivers a packet to the Transaction Layer.
-    fn deliver<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
+    pub(super) fn deliver<O: Owner>(
+        &mut self,
+        now: u64,
+        packet: &Packet<'_>,
+        owner: &mut O,
+    ) -> Received {
         let reply = Opcode::is_reply(packet.tal().opcode);
         let step = if !reply {
             self.target.receive(packet, owner, &mut self.stats)

@@ -16,6 +16,9 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
+        if self.config.lite {
+            return self.poll_transmit_lite(now);
+        }
         if let Some(lost) = self.send.next_lost(now) {
             return self.retransmit(now, lost);
         }
@@ -59,7 +62,7 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Takes the next packet of a request or an answer.
-    fn next_content(&mut self) -> Option<Content> {
+    pub(super) fn next_content(&mut self) -> Option<Content> {
         let answer =
             self.target.has_packet() && !(self.answered_last && self.initiator.has_packet());
         self.answered_last = answer;
@@ -81,8 +84,14 @@ impl<A: Slabs> Connection<A> {
                 high: 0,
             });
         }
+        self.count_new(&tal, &payload);
+        Some(self.transmit(now, psn, false, tal, payload))
+    }
+
+    /// Counts what a packet carries that was never sent before.
+    pub(super) fn count_new(&mut self, tal: &TalHeader, payload: &Payload) {
         let stats = &mut self.stats;
-        match &payload {
+        match payload {
             Payload::None => stats.tx_acks = stats.tx_acks.wrapping_add(1),
             Payload::Request(request) => {
                 let bytes = match request.has_data {
@@ -102,7 +111,6 @@ impl<A: Slabs> Connection<A> {
             }
             Payload::Error(_) => {}
         }
-        Some(self.transmit(now, psn, false, tal, payload))
     }
 
     fn retransmit(
@@ -177,7 +185,7 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Header and content of what a PSN carries; `None` when it is not needed any more.
-    fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
+    pub(super) fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
         match content {
             Content::None => None,
             Content::Request { xid, seqno } => self
@@ -243,6 +251,7 @@ impl<A: Slabs> Connection<A> {
         Transmit {
             psn,
             retransmit,
+            lite: false,
             pdl,
             tal,
             payload,

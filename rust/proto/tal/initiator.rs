@@ -138,6 +138,10 @@ impl<A: Slabs> Initiator<A> {
         self.limits.max_len(op)
     }
 
+    pub(crate) fn min_len(&self, op: &ReqOp) -> u32 {
+        self.limits.min_len(op)
+    }
+
     /// Transactions under way.
     pub(crate) fn open(&self) -> u32 {
         self.open

@@ -2,16 +2,22 @@
 //! How requests and replies are cut into packets.
 
 use super::super::config::Config;
-use super::super::wire::{Opcode, BLOCK_MIN, FIXED_LEN};
+use super::super::wire::{Opcode, TalHeader, BLOCK_MIN, FIXED_LEN};
 use super::super::{ReqOp, Request, SubmitError};
 
 /// Blocks of a transaction of several packets start at multiples of this, to keep copies aligned.
 const BLOCK_ALIGN: u32 = 8;
 
+/// What SUPERp-lite has of an Ethernet payload's least 46 bytes behind the SUNH and Transaction
+/// headers. A shorter packet is padded there, and nothing says how long it was [proto 2.6].
+const LITE_ROOM_MIN: u32 = 46 - 8 - 8;
+
 /// Limits on packets of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    mtu: u32,
+    /// Bytes for operation headers and data in a packet.
+    room: u32,
+    lite: bool,
     pub(super) max_packets: u32,
     pub(super) max_ops: u32,
 }
@@ -32,20 +38,30 @@ pub(super) struct Layout {
 impl Limits {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            mtu: config.mtu,
+            room: config.mtu.saturating_sub(match config.lite {
+                true => TalHeader::LEN,
+                false => FIXED_LEN,
+            } as u32),
+            lite: config.lite,
             max_packets: config.tal_max_pkt_per_trans,
             max_ops: config.tal_max_ops_per_pkt,
         }
     }
 
-    /// Bytes for operation headers and data in a packet.
-    fn room(&self) -> u32 {
-        self.mtu.saturating_sub(FIXED_LEN as u32)
-    }
-
     /// Largest block of a packet with one operation.
     fn block_max(&self, opcode: Opcode) -> u32 {
-        self.room().saturating_sub(opcode.header_len() as u32)
+        self.room.saturating_sub(opcode.header_len() as u32)
+    }
+
+    /// Smallest block of a packet with one operation that arrives as long as it was sent. What is
+    /// shorter must be padded by rules of its opcode.
+    fn block_min(&self, opcode: Opcode) -> u32 {
+        match self.lite {
+            true => LITE_ROOM_MIN
+                .saturating_sub(opcode.header_len() as u32)
+                .max(BLOCK_MIN),
+            false => BLOCK_MIN,
+        }
     }
 
     /// Operations of `len` bytes, with their blocks, that fit into a packet.
@@ -53,7 +69,7 @@ impl Limits {
         let each = len
             .max(BLOCK_MIN)
             .saturating_add(opcode.header_len() as u32);
-        self.room().checked_div(each).unwrap_or(0).min(self.max_ops)
+        self.room.checked_div(each).unwrap_or(0).min(self.max_ops)
     }
 
     /// Block size and number of packets for `len` bytes in one operation; the number is not limited.
@@ -94,6 +110,16 @@ impl Limits {
         }
     }
 
+    /// Least bytes of each operation of a request.
+    pub(super) fn min_len(&self, op: &ReqOp) -> u32 {
+        match op {
+            ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. } | ReqOp::Read { .. } => 0,
+            ReqOp::SendQpExt { message_len: 0, .. } => 0,
+            ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. } => 1,
+            _ => self.block_min(op.opcode()),
+        }
+    }
+
     /// Cuts a request into packets, or tells why it cannot be one transaction.
     pub(super) fn layout(&self, request: &Request) -> Result<Layout, SubmitError> {
         let Request { op, count, len, .. } = *request;
@@ -112,12 +138,7 @@ impl Limits {
                 _ => Err(SubmitError::BadCount { max: 1 }),
             };
         }
-        let min = match op {
-            ReqOp::Read { .. } => 0,
-            ReqOp::SendQpExt { message_len: 0, .. } => 0,
-            ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. } => 1,
-            _ => BLOCK_MIN,
-        };
+        let min = self.min_len(&op);
         if len < min {
             return Err(SubmitError::TooShort { min });
         }
@@ -153,7 +174,7 @@ impl Limits {
     }
 
     /// One operation with data, over as many packets as it takes, with equal blocks in all but the last
-    /// [proto 4.14]. No block is under 16 bytes: where the tail would be, the others give it some of
+    /// [proto 4.14]. No block is under the least: where the tail would be, the others give it some of
     /// theirs.
     fn layout_one(&self, op: &ReqOp, len: u32) -> Result<Layout, SubmitError> {
         let opcode = op.opcode();
@@ -164,8 +185,9 @@ impl Limits {
         }
         let others = packets.saturating_sub(1);
         let tail = len.saturating_sub(block.saturating_mul(others));
-        if others > 0 && tail < BLOCK_MIN {
-            let missing = BLOCK_MIN.saturating_sub(tail);
+        let min = self.block_min(opcode);
+        if others > 0 && tail < min {
+            let missing = min.saturating_sub(tail);
             block = block.saturating_sub(div_ceil(missing, others));
         }
         Ok(Layout {
@@ -205,7 +227,7 @@ impl Limits {
             return Err(SubmitError::TooLong { max });
         }
         let each = Opcode::Read.header_len() as u32;
-        let by_request = self.room().checked_div(each).unwrap_or(0);
+        let by_request = self.room.checked_div(each).unwrap_or(0);
         let max = by_request
             .min(self.max_ops)
             .min(per_reply.saturating_mul(self.max_packets));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! A received packet, from the Packet Delivery header to its end.
+//! A received packet, from its first SUPERp header to its end.
 
-use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, FIXED_LEN, HEADERS_MAX};
+use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, HEADERS_MAX};
 
 /// Why a packet cannot be laid out. Nothing of it is processed, its acknowledgements neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Malformed {
     ShortBlock,
 }
 
-/// A range of bytes in a packet, counted from the start of the Packet Delivery header.
+/// A range of bytes in a packet, counted from the start of its first SUPERp header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// First byte.
@@ -29,6 +29,7 @@ pub struct Block {
 /// A packet whose headers have been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
+    /// All zero in SUPERp-lite, which has none.
     pdl: PdlHeader,
     tal: TalHeader,
     /// `None`: no layout is known for the opcode, so nothing after the TAL header is either.
@@ -49,14 +50,32 @@ impl<'a> Packet<'a> {
     pub fn parse(headers: &'a [u8], packet_len: usize) -> Result<Self, Malformed> {
         let headers = headers.get(..packet_len).unwrap_or(headers);
         let (pdl, rest) = headers.split_first_chunk().ok_or(Malformed::TooShort)?;
+        Self::lay_out(PdlHeader::parse(pdl), PdlHeader::LEN, rest, packet_len)
+    }
+
+    /// Lays out a SUPERp-lite packet of `packet_len` bytes, which starts at the Transaction header
+    /// [proto 6]; otherwise as [`Self::parse`].
+    pub fn parse_lite(headers: &'a [u8], packet_len: usize) -> Result<Self, Malformed> {
+        let headers = headers.get(..packet_len).unwrap_or(headers);
+        Self::lay_out(PdlHeader::default(), 0, headers, packet_len)
+    }
+
+    /// `rest` begins with the Transaction header, at offset `start` of the packet.
+    fn lay_out(
+        pdl: PdlHeader,
+        start: usize,
+        rest: &'a [u8],
+        packet_len: usize,
+    ) -> Result<Self, Malformed> {
         let (tal, rest) = rest.split_first_chunk().ok_or(Malformed::TooShort)?;
-        let (pdl, tal) = (PdlHeader::parse(pdl), TalHeader::parse(tal));
+        let tal = TalHeader::parse(tal);
+        let fixed_len = start.saturating_add(TalHeader::LEN);
         let mut packet = Self {
             pdl,
             tal,
             opcode: Opcode::from_u8(tal.opcode),
             ops: &[],
-            data: FIXED_LEN,
+            data: fixed_len,
             block: 0,
         };
         let Some(opcode) = packet.opcode else {
@@ -78,7 +97,7 @@ impl<'a> Packet<'a> {
         }
         let ops_len = num_ops.saturating_mul(opcode.header_len());
         packet.ops = rest.get(..ops_len).ok_or(Malformed::TooShort)?;
-        packet.data = FIXED_LEN.saturating_add(ops_len);
+        packet.data = fixed_len.saturating_add(ops_len);
         let atomic = matches!(opcode, Opcode::Atomic | Opcode::AtomicResponse);
         if atomic && packet_len != packet.data {
             return Err(Malformed::UnevenBlocks);
@@ -99,19 +118,25 @@ impl<'a> Packet<'a> {
     /// Bytes from the Packet Delivery header to the end of the operation headers of a packet that
     /// starts with `start`; `FIXED_LEN` while that is all that can be known.
     pub fn headers_len(start: &[u8]) -> usize {
-        let tal = start
-            .get(PdlHeader::LEN..)
-            .and_then(|rest| rest.first_chunk())
-            .map(TalHeader::parse);
-        let Some((tal, opcode)) = tal.and_then(|tal| Some((tal, Opcode::from_u8(tal.opcode)?)))
-        else {
-            return FIXED_LEN;
-        };
-        let ops_len = usize::from(tal.num_ops).saturating_mul(opcode.header_len());
-        FIXED_LEN.saturating_add(ops_len).min(HEADERS_MAX)
+        let rest = start.get(PdlHeader::LEN..).unwrap_or_default();
+        PdlHeader::LEN.saturating_add(Self::headers_len_lite(rest))
     }
 
-    /// The Packet Delivery header.
+    /// The same for SUPERp-lite, from the Transaction header.
+    pub fn headers_len_lite(start: &[u8]) -> usize {
+        let tal = start.first_chunk().map(TalHeader::parse);
+        let Some((tal, opcode)) = tal.and_then(|tal| Some((tal, Opcode::from_u8(tal.opcode)?)))
+        else {
+            return TalHeader::LEN;
+        };
+        let ops_len = usize::from(tal.num_ops).saturating_mul(opcode.header_len());
+        // What would be longer has more operations than its opcode may.
+        TalHeader::LEN
+            .saturating_add(ops_len)
+            .min(HEADERS_MAX - PdlHeader::LEN)
+    }
+
+    /// The Packet Delivery header; all zero in SUPERp-lite.
     pub const fn pdl(&self) -> &PdlHeader {
         &self.pdl
     }

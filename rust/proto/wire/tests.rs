@@ -117,6 +117,7 @@ fn golden(
     let transmit = Transmit {
         psn: pdl.psn,
         retransmit: false,
+        lite: false,
         pdl,
         tal,
         payload,
@@ -143,6 +144,24 @@ fn golden(
         Malformed::TooShort
     );
     assert_eq!(transmit.emit(&mut out[..len - 1], |_| 0), None);
+
+    // SUPERp-lite leaves the Packet Delivery header out, and nothing else [proto 6].
+    let frame = &frame[PdlHeader::LEN..];
+    let packet = Packet::parse_lite(frame, frame.len()).unwrap();
+    assert_eq!((*packet.pdl(), *packet.tal()), (PdlHeader::default(), tal));
+    assert_eq!(packet.ops().collect::<Vec<_>>(), ops);
+    let first = packet.block(0).map(|block| block.offset);
+    assert_eq!(first, (data > 0).then_some(len - PdlHeader::LEN));
+    let transmit = Transmit {
+        lite: true,
+        ..transmit
+    };
+    let lite = transmit
+        .emit(&mut out, |index| addresses[index as usize])
+        .unwrap();
+    assert_eq!(out[..lite], bytes[PdlHeader::LEN..len]);
+    let needed = Packet::headers_len_lite(frame);
+    assert_eq!(needed, lite);
 }
 
 #[test]

@@ -3,7 +3,8 @@ use super::*;
 
 fn limits(mtu: u32, max_packets: u32) -> Limits {
     Limits {
-        mtu,
+        room: mtu - FIXED_LEN as u32,
+        lite: false,
         max_packets,
         max_ops: 8,
     }

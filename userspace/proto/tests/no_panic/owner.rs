@@ -117,6 +117,19 @@ pub fn receive(
 }
 
 #[inline(never)]
+pub fn receive_lite(
+    conn: &mut Subject,
+    now: u64,
+    bytes: &[u8],
+    len: usize,
+    answer: &mut dyn Answer,
+) -> Option<Received> {
+    let head = bytes.get(..Packet::headers_len_lite(bytes))?;
+    let packet = Packet::parse_lite(head, len).ok()?;
+    Some(conn.receive(now, &packet, &mut Target(answer)))
+}
+
+#[inline(never)]
 pub fn release(
     conn: &mut Subject,
     now: u64,

@@ -8,6 +8,7 @@ mod atomics;
 mod clean;
 mod hostile;
 mod link;
+mod lite;
 mod loss;
 mod node;
 mod pair;

@@ -117,6 +117,10 @@ impl End {
             }
         }
         assert_eq!(bytes.len(), len + transmit.data_len());
+        if transmit.lite {
+            // As Ethernet does, where the SUNH header is before it.
+            bytes.resize(bytes.len().max(46 - 8), 0);
+        }
         assert!(bytes.len() <= self.conn.config().mtu as usize);
         bytes
     }
@@ -124,7 +128,11 @@ impl End {
     /// Delivers a packet as its owner would.
     pub(crate) fn take(&mut self, now: u64, bytes: &[u8]) -> Option<Received> {
         let head = &bytes[..bytes.len().min(HEADERS_MAX)];
-        let packet = match Packet::parse(head, bytes.len()) {
+        let parsed = match self.conn.config().lite {
+            true => Packet::parse_lite(head, bytes.len()),
+            false => Packet::parse(head, bytes.len()),
+        };
+        let packet = match parsed {
             Ok(packet) => packet,
             Err(malformed) => {
                 *self.drops.entry(malformed.into()).or_default() += 1;

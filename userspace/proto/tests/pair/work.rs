@@ -122,12 +122,11 @@ impl Work {
 
         let max = conn.max_request_len(&op).min(100_000);
         let several = self.rng.chance(300);
-        let (min, data) = match op {
-            ReqOp::Noop | ReqOp::LastNull => (0, false),
-            ReqOp::Read { .. } => (0, false),
-            ReqOp::WriteExt { .. } => (1, true),
-            ReqOp::SendQpExt { .. } => (0, true),
-            _ => (16, true),
+        let data = op.opcode().has_data();
+        let min = match op {
+            // Of an empty message.
+            ReqOp::SendQpExt { .. } => 0,
+            _ => conn.min_request_len(&op).into(),
         };
         let mut count = 1u16;
         let mut len = self.len(min, max, mtu);
