@@ -157,7 +157,7 @@ impl Ways {
     /// The paths that can send a packet now, and those of them that are not to be avoided.
     fn up(&self, now: u64) -> (u32, u32) {
         let (mut up, mut usable) = (0, 0);
-        for (i, way) in self.ways.iter().enumerate() {
+        for (i, way) in (0..PATHS_MAX).zip(&self.ways) {
             if way.path.as_ref().is_some_and(|path| path.up(self.mtu)) {
                 up |= bit(i);
                 if way.avoid_until <= now {
@@ -250,7 +250,7 @@ impl Conn {
         theirs: impl Fn(&Ends) -> bool,
     ) -> Result<usize, DropReason> {
         let mut reason = DropReason::WrongPath;
-        for (i, ends) in self.identity.paths.iter().enumerate() {
+        for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
             if ends.ifindex != 0 && !ends.over(ifindex) {
                 continue;
             }
@@ -274,7 +274,7 @@ impl Conn {
     /// A device goes away, and the paths over it; without any left the connection breaks. Process
     /// context.
     pub(crate) fn leave(self: &Arc<Self>, ifindex: u32) {
-        for (i, ends) in self.identity.paths.iter().enumerate() {
+        for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
             if ends.over(ifindex) {
                 ends.gone.store(true, Relaxed);
                 let path = self.inner.lock().ways.close(i);

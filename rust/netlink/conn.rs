@@ -83,7 +83,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     if let Some(ends) = id.paths.first() {
         put_ends(msg, net, ends, &WHOLE)?;
     }
-    for (i, ends) in id.paths.iter().enumerate() {
+    for (i, ends) in (0..PATHS_MAX).zip(&id.paths) {
         msg.nest(SUPERP_A_CONN_PATH, |msg| {
             put_ends(msg, net, ends, &PATH)?;
             let Some(path) = conn.path_info(i) else {
@@ -339,7 +339,7 @@ fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
             remote: whole.remote.ok_or_else(no_remote)?,
             mac: whole.mac,
         };
-        paths.push(path, GFP_KERNEL)?;
+        paths.push_within_capacity(path).map_err(|_| ENOMEM)?;
     }
     Ok(paths)
 }

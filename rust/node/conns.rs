@@ -162,7 +162,8 @@ impl Node {
     /// The ends of a new connection's paths.
     fn ends(&self, params: &ConnParams) -> Result<KVec<Ends>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
-        let mut paths: KVec<Ends> = KVec::new();
+        let mut paths: KVec<Ends> =
+            KVec::with_capacity(params.paths.len(), GFP_KERNEL).map_err(no_memory)?;
         for path in params.paths.iter() {
             let ends = self.ends_of(params.encap, path)?;
             let same = |other: &Ends| {
@@ -172,7 +173,8 @@ impl Node {
             if paths.iter().any(same) {
                 return Err(Refusal::new(EINVAL, c"two paths are the same"));
             }
-            paths.push(ends, GFP_KERNEL).map_err(no_memory)?;
+            // There is room: it was just allocated.
+            let _ = paths.push_within_capacity(ends);
         }
         Ok(paths)
     }
