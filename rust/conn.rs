@@ -95,6 +95,13 @@ pub(crate) struct Identity {
     pub(crate) config: Config,
 }
 
+impl Identity {
+    /// The peer's SUNH address.
+    pub(crate) fn remote_sunh(&self) -> u16 {
+        self.paths.first().map_or(0, |ends| ends.remote_sunh)
+    }
+}
+
 /// State of a connection.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum ConnState {
@@ -274,12 +281,12 @@ impl Conn {
         }
     }
 
-    /// Smallest message and smallest write, bytes [proto 4.14].
+    /// Smallest message and smallest write, bytes [proto 2.6, 4.14].
     pub(crate) fn min_message(&self) -> u32 {
         if self.ext() {
             0
         } else {
-            16
+            self.inner.lock().proto.min_request_len(&tx::STRICT_SEND)
         }
     }
 

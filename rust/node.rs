@@ -87,6 +87,9 @@ pub(crate) struct Node {
     /// By local connection id.
     #[pin]
     conns: RcuMap<Conn>,
+    /// SUPERp-lite, which has no ids in packets: by the peer's SUNH address [proto 6].
+    #[pin]
+    lite: RcuMap<Conn>,
     #[pin]
     regions: RcuMap<Region>,
     #[pin]
@@ -118,6 +121,7 @@ impl Node {
                 }, "superp_node"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
+                lite <- RcuMap::new(),
                 regions <- RcuMap::new(),
                 qps <- RcuMap::new(),
                 routes <- RcuMap::new(),
@@ -148,6 +152,7 @@ impl Node {
             conn.close_paths();
         }
         self.conns.clear();
+        self.lite.clear();
         self.routes.clear();
         self.ports.clear();
         self.regions.clear();
@@ -285,8 +290,8 @@ pub(crate) fn device_event(node: &Node, event: DeviceEvent) {
 }
 
 /// See [`Node::rx_sunh`].
-pub(crate) fn rx_sunh(node: &Node, ifindex: u32, skb: SkBuff) {
-    node.rx_sunh(ifindex, skb);
+pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, skb: SkBuff) {
+    node.rx_sunh(ifindex, lite, skb);
 }
 
 /// See [`Node::rx_udp`].

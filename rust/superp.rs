@@ -17,7 +17,7 @@ mod socket;
 mod work;
 
 use kapi::{
-    params::{ethertype, family, next_header},
+    params::{ethertype, family, lite_ethertype, next_header},
     uapi,
 };
 
@@ -46,7 +46,7 @@ struct Superp {
 impl kernel::Module for Superp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let namespaces = kapi::net::Registration::new()?;
-        let packets = kapi::rx::Registration::new(ethertype())?;
+        let packets = kapi::rx::Registration::new(ethertype(), lite_ethertype())?;
         let netlink = kapi::nl::Registration::new()?;
         let sockets = kapi::sock::Registration::new(family().into())?;
         pr_info!(

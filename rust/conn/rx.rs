@@ -376,15 +376,19 @@ impl Owner for Target<'_> {
     }
 }
 
-/// The packet from its PDL header on. All headers are linear: [`Conn::receive`] saw to it.
-fn parse(skb: &SkBuff) -> Result<Packet<'_>, DropReason> {
-    Packet::parse(skb.head(), skb.len()).map_err(Into::into)
+/// The packet from its first SUPERp header on. All are linear: [`Conn::receive`] saw to it.
+fn parse(skb: &SkBuff, lite: bool) -> Result<Packet<'_>, DropReason> {
+    let packet = match lite {
+        true => Packet::parse_lite(skb.head(), skb.len()),
+        false => Packet::parse(skb.head(), skb.len()),
+    };
+    packet.map_err(Into::into)
 }
 
 impl Inner {
     /// Gives one packet to the core. `release`: it was held and its turn has come.
     fn process(&mut self, conn: &Conn, skb: &SkBuff, now: u64, release: bool) -> Received {
-        let packet = match parse(skb) {
+        let packet = match parse(skb, conn.identity.config.lite) {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
         };
@@ -424,10 +428,14 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes one packet, whose data begins at the PDL header, from the path of [`Conn::path_of`].
-    /// Its first 24 bytes are linear. Softirq.
+    /// Takes one packet, whose data begins at its first SUPERp header, from the path of
+    /// [`Conn::path_of`]. Its PDL header, which SUPERp-lite has not, and TAL header are linear. Softirq.
     pub(crate) fn receive(self: &Arc<Self>, path: usize, mut skb: SkBuff) {
-        let headers = Packet::headers_len(skb.head()).min(skb.len());
+        let headers = match self.identity.config.lite {
+            true => Packet::headers_len_lite(skb.head()),
+            false => Packet::headers_len(skb.head()),
+        };
+        let headers = headers.min(skb.len());
         if !skb.may_pull(headers) {
             self.node.count_drop(DropReason::TooShort);
             return;

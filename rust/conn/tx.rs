@@ -15,9 +15,6 @@ use crate::{
 /// The message operation of v0.4, to ask the core how long one may be.
 pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
 
-/// Blocks are at least this long; a shorter rest travels with another opcode [proto 2.5].
-const BLOCK_MIN: u64 = 16;
-
 /// Refusals after which a message of a closed socket is given up: about two seconds.
 const ORPHAN_REFUSALS: u32 = 100;
 
@@ -142,7 +139,9 @@ impl Inner {
             WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
             WorkOp::Write { remote } => {
                 let address = remote.wrapping_add(submitted);
-                if u64::from(total) < BLOCK_MIN {
+                let write = ReqOp::Write { address };
+                // A shorter one has an opcode of its own [proto 2.5].
+                if total < self.proto.min_request_len(&write) {
                     ReqOp::WriteExt {
                         address,
                         qp: 0,
@@ -150,7 +149,7 @@ impl Inner {
                         solicited: false,
                     }
                 } else {
-                    ReqOp::Write { address }
+                    write
                 }
             }
             WorkOp::Read { remote } => ReqOp::Read {
@@ -174,8 +173,9 @@ impl Inner {
         };
         let mut len = rest.min(self.proto.max_request_len(&op));
         let tail = rest.saturating_sub(len);
-        if tail > 0 && tail < BLOCK_MIN {
-            len = len.saturating_sub(BLOCK_MIN);
+        let min = u64::from(self.proto.min_request_len(&op));
+        if tail > 0 && tail < min {
+            len = len.saturating_sub(min);
         }
         if len == 0 && rest > 0 {
             return Part::Failed(Code::RESOURCES);

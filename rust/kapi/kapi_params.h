@@ -6,6 +6,7 @@
 
 u16 superp_param_family(void);
 u16 superp_param_ethertype(void);
+u16 superp_param_lite_ethertype(void);
 u8 superp_param_next_header(void);
 
 #endif /* _SUPERP_KAPI_PARAMS_H */

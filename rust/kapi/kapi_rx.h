@@ -8,14 +8,14 @@ struct net;
 struct sk_buff;
 struct superp_udp_port;
 
-void superp_rx_register(u16 ethertype);
+void superp_rx_register(u16 ethertype, u16 lite);
 void superp_rx_unregister(void);
 
 struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err);
 void superp_udp_port_close(struct superp_udp_port *udp);
 
 /* In Rust. */
-void superp_rust_rx_sunh(void *node, u32 ifindex, struct sk_buff *skb);
+void superp_rust_rx_sunh(void *node, u32 ifindex, bool lite, struct sk_buff *skb);
 void superp_rust_rx_udp(void *node, const u8 src[16], const u8 dst[16], u32 ifindex,
 			struct sk_buff *skb);
 

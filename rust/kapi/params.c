@@ -17,6 +17,10 @@ static ushort ethertype = SUPERP_DEFAULT_ETHERTYPE;
 module_param(ethertype, ushort, 0444);
 MODULE_PARM_DESC(ethertype, "EtherType of SUNH (default 0x88b5, IEEE local experimental 1)");
 
+static ushort lite_ethertype = SUPERP_DEFAULT_LITE_ETHERTYPE;
+module_param(lite_ethertype, ushort, 0444);
+MODULE_PARM_DESC(lite_ethertype, "EtherType of SUPERp-lite (default 0x88b6, IEEE local experimental 2)");
+
 static u8 next_header = SUPERP_DEFAULT_NEXT_HEADER;
 module_param(next_header, byte, 0444);
 MODULE_PARM_DESC(next_header, "SUNH Next Header of SUPERp (default 253)");
@@ -39,6 +43,16 @@ u16 superp_param_family(void)
 u16 superp_param_ethertype(void)
 {
 	return ethertype;
+}
+
+/**
+ * superp_param_lite_ethertype - EtherType of SUPERp-lite
+ *
+ * Context: any.
+ */
+u16 superp_param_lite_ethertype(void)
+{
+	return lite_ethertype;
 }
 
 /**

@@ -16,6 +16,12 @@ pub(crate) fn ethertype() -> u16 {
     unsafe { c::superp_param_ethertype() }
 }
 
+/// EtherType of SUPERp-lite.
+pub(crate) fn lite_ethertype() -> u16 {
+    // SAFETY: No requirements.
+    unsafe { c::superp_param_lite_ethertype() }
+}
+
 /// Next Header of SUPERp.
 pub(crate) fn next_header() -> u8 {
     // SAFETY: No requirements.

@@ -349,7 +349,7 @@ static bool superp_path_take_confirmed(struct superp_path *path)
 	return true;
 }
 
-/* The packet begins with its SUNH header. */
+/* The packet begins with its SUNH header, and knows its EtherType. */
 static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -358,11 +358,11 @@ static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb
 	int err;
 
 	skb_reset_network_header(skb);
-	skb->protocol = htons(config->ethertype);
 	skb->dev = dev;
 	if (config->has_mac) {
 		err = -EINVAL;
-		if (dev_hard_header(skb, dev, config->ethertype, config->mac, NULL, skb->len) < 0)
+		if (dev_hard_header(skb, dev, ntohs(skb->protocol), config->mac, NULL,
+				    skb->len) < 0)
 			goto drop;
 		err = dev_queue_xmit(skb);
 		return err > 0 ? net_xmit_errno(err) : err;
@@ -404,6 +404,7 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb, 
 	if (err)
 		goto drop;
 
+	skb->protocol = htons(path->config.ethertype);
 	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
 	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
 	/* Hop Limit and Flow Label share two bytes. */

@@ -32,6 +32,8 @@ static void superp_rx_detach(struct sk_buff *skb)
 		superp_rx_detach_one(part);
 }
 
+static struct packet_type superp_lite_packet_type;
+
 static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
 			  struct net_device *orig_dev)
 {
@@ -45,7 +47,7 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 	if (!skb)
 		return NET_RX_DROP;
 	superp_rx_detach(skb);
-	superp_rust_rx_sunh(node, dev->ifindex, skb);
+	superp_rust_rx_sunh(node, dev->ifindex, type == &superp_lite_packet_type, skb);
 	return NET_RX_SUCCESS;
 }
 
@@ -53,16 +55,23 @@ static struct packet_type superp_packet_type = {
 	.func = superp_rx_sunh,
 };
 
+static struct packet_type superp_lite_packet_type = {
+	.func = superp_rx_sunh,
+};
+
 /**
  * superp_rx_register - receive SUNH on all devices
  * @ethertype: of SUNH
+ * @lite: of SUNH with SUPERp-lite
  *
  * Context: process.
  */
-void superp_rx_register(u16 ethertype)
+void superp_rx_register(u16 ethertype, u16 lite)
 {
 	superp_packet_type.type = htons(ethertype);
+	superp_lite_packet_type.type = htons(lite);
 	dev_add_pack(&superp_packet_type);
+	dev_add_pack(&superp_lite_packet_type);
 }
 
 /**
@@ -72,6 +81,7 @@ void superp_rx_register(u16 ethertype)
  */
 void superp_rx_unregister(void)
 {
+	dev_remove_pack(&superp_lite_packet_type);
 	dev_remove_pack(&superp_packet_type);
 }
 

@@ -7,7 +7,7 @@ use crate::node::{self, Node};
 use core::ptr::NonNull;
 use kernel::{ffi, prelude::*};
 
-/// Stands for the handler of SUNH frames, of all devices of all namespaces.
+/// Stands for the handlers of SUNH frames, of all devices of all namespaces.
 ///
 /// # Invariants
 ///
@@ -15,16 +15,17 @@ use kernel::{ffi, prelude::*};
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the handler for an EtherType. Process context; once, when the module is loaded,
-    /// after the namespaces are ([`super::net::Registration`]).
+    /// Registers the handler for the EtherTypes of SUNH and of SUNH with SUPERp-lite. Process
+    /// context; once, when the module is loaded, after the namespaces are
+    /// ([`super::net::Registration`]).
     ///
-    /// Errors: `EINVAL` if the number is a length or below (under 0x600).
-    pub(crate) fn new(ethertype: u16) -> Result<Self> {
-        if ethertype < 0x600 {
+    /// Errors: `EINVAL` if the numbers are the same, or one is a length or below (under 0x600).
+    pub(crate) fn new(ethertype: u16, lite: u16) -> Result<Self> {
+        if ethertype < 0x600 || lite < 0x600 || ethertype == lite {
             return Err(EINVAL);
         }
         // SAFETY: Called once.
-        unsafe { c::superp_rx_register(ethertype) };
+        unsafe { c::superp_rx_register(ethertype, lite) };
         // INVARIANT: It was registered just now.
         Ok(Self(()))
     }
@@ -84,12 +85,13 @@ impl Drop for UdpPort {
 unsafe extern "C" fn superp_rust_rx_sunh(
     node: *mut ffi::c_void,
     ifindex: u32,
+    lite: bool,
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
         let (node, skb) = unsafe { (&*node.cast::<Node>(), SkBuff::from_raw(skb)) };
-        node::rx_sunh(node, ifindex, skb);
+        node::rx_sunh(node, ifindex, lite, skb);
     }
 }
 

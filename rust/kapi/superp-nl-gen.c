@@ -108,6 +108,7 @@ static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_PATH + 1]
 	[SUPERP_A_CONN_HOP_LIMIT] = NLA_POLICY_MIN(NLA_U8, 1),
 	[SUPERP_A_CONN_FLOW_LABEL] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_conn_flow_label_range),
 	[SUPERP_A_CONN_SPRAY] = NLA_POLICY_MAX(NLA_U8, 1),
+	[SUPERP_A_CONN_LITE] = NLA_POLICY_MAX(NLA_U8, 1),
 	[SUPERP_A_CONN_MTU] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_conn_mtu_range),
 	[SUPERP_A_CONN_START_PSN] = { .type = NLA_U32, },
 	[SUPERP_A_CONN_START_XID] = { .type = NLA_U16, },

@@ -98,6 +98,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u8(SUPERP_A_CONN_ORDERED_TX, id.config.ordered_tx.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_RX, id.config.ordered_rx.into())?;
     msg.put_u8(SUPERP_A_CONN_EXT, id.config.ext.into())?;
+    msg.put_u8(SUPERP_A_CONN_LITE, id.config.lite.into())?;
     msg.put_u32(SUPERP_A_CONN_PARTITION, id.partition)?;
     msg.put_u8(SUPERP_A_CONN_TCLASS, id.tclass)?;
     msg.put_u8(SUPERP_A_CONN_HOP_LIMIT, id.hop_limit)?;
@@ -257,8 +258,17 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         }
     };
     let mut config = node.conn_defaults();
-    config.remote_cid = short(SUPERP_A_CONN_REMOTE_CID)?
-        .ok_or_else(|| request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing"))?;
+    config.lite = lite(request, encap)?;
+    config.remote_cid = match short(SUPERP_A_CONN_REMOTE_CID)? {
+        None if config.lite => 0,
+        Some(cid) if cid != 0 && config.lite => {
+            let attr = request.attr(SUPERP_A_CONN_REMOTE_CID);
+            let text = c"packets of a lite connection carry no id: leave remote-cid out";
+            return Err(request.refuse(attr, EINVAL, text));
+        }
+        Some(cid) => cid,
+        None => return Err(request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing")),
+    };
     config.ordered_tx = byte(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
     config.ordered_rx = byte(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
     config.ext = byte(SUPERP_A_CONN_EXT)? == Some(1);
@@ -422,9 +432,25 @@ fn station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
     Ok(mac)
 }
 
+fn lite(request: Request<'_>, encap: Encap) -> Result<bool> {
+    let attr = request.attr(SUPERP_A_CONN_LITE);
+    let lite = attr.map(|attr| attr.array()).transpose()? == Some([1]);
+    if lite && encap != Encap::Sunh {
+        return Err(request.refuse(attr, EINVAL, c"lite is for encap sunh only"));
+    }
+    Ok(lite)
+}
+
 fn spray(request: Request<'_>, config: &crate::proto::Config) -> Result<bool> {
     let attr = request.attr(SUPERP_A_CONN_SPRAY);
     let spray = attr.map(|attr| attr.array()).transpose()? == Some([1]);
+    if spray && config.lite {
+        return Err(request.refuse(
+            attr,
+            EINVAL,
+            c"a lite connection cannot restore the order of its packets: spray is not for it",
+        ));
+    }
     if spray && config.ordered_tx {
         return Err(request.refuse(
             attr,

@@ -88,6 +88,15 @@ impl Node {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
         let mut identity = self.identity(params)?;
+        if identity.config.lite && self.lite.get(identity.remote_sunh().into()).is_some() {
+            return Err(Refusal::new(
+                EEXIST,
+                c"a lite connection with this node exists: there can be one",
+            ));
+        }
+        if identity.config.lite && identity.paths.len() > 1 {
+            return Err(Refusal::new(EINVAL, c"a lite connection has one path"));
+        }
         let paths = self.open_paths(&identity)?;
         let mtus = paths.iter().map(Path::mtu);
         let most = mtus.fold(MTU_MAX, u32::min);
@@ -101,6 +110,12 @@ impl Node {
                 ))
             }
         };
+        if identity.config.lite && identity.config.tal_transaction_timeout == 0 {
+            return Err(Refusal::new(
+                EINVAL,
+                c"lite needs tal_transaction_timeout: nothing else finds out that a packet is lost",
+            ));
+        }
         if identity.config.validate().is_err() {
             return Err(Refusal::new(
                 EINVAL,
@@ -115,6 +130,13 @@ impl Node {
                 Refusal::new(e, c"no memory for the connection")
             }
         })?;
+        if conn.identity().config.lite {
+            let peer = conn.identity().remote_sunh();
+            if let Err(e) = self.lite.insert(peer.into(), conn.clone()) {
+                self.conns.remove(conn.cid());
+                return Err(Refusal::new(e, c"no memory for the connection"));
+            }
+        }
         self.budget.lock().join();
         drop(config);
         conn.tell_created();
@@ -282,7 +304,10 @@ impl Node {
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
             dport: self.params.get(params::UDP_PORT) as u16,
-            ethertype: crate::kapi::params::ethertype(),
+            ethertype: match id.config.lite {
+                true => crate::kapi::params::lite_ethertype(),
+                false => crate::kapi::params::ethertype(),
+            },
         }
     }
 
@@ -311,6 +336,9 @@ impl Node {
         let config = self.config.lock();
         let conn = self.existing(cid)?;
         self.conns.remove(cid.into());
+        if conn.identity().config.lite {
+            self.lite.remove(conn.identity().remote_sunh().into());
+        }
         drop(config);
         conn.stop();
         conn.close_paths();

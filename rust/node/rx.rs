@@ -9,7 +9,7 @@ use crate::{
     conn::Conn,
     kapi::{path::Encap, skb::SkBuff},
     proto::{
-        wire::{PdlHeader, Sunh, FIXED_LEN},
+        wire::{PdlHeader, Sunh, TalHeader, FIXED_LEN},
         DropReason,
     },
 };
@@ -23,13 +23,13 @@ fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
 }
 
 impl Node {
-    /// A SUNH frame, data at the SUNH header. Softirq.
-    pub(crate) fn rx_sunh(&self, ifindex: u32, mut skb: SkBuff) {
+    /// A SUNH frame, data at the SUNH header; `lite`: of the EtherType of SUPERp-lite. Softirq.
+    pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, mut skb: SkBuff) {
         let result = sunh_header(&mut skb).and_then(|header| {
             if let Some(route) = self.route_of(ifindex, &header) {
                 return self.forward(&route, &header, skb);
             }
-            let (conn, path) = self.sunh_to_conn(ifindex, &header, &mut skb)?;
+            let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
             conn.receive(path, skb);
             Ok(())
         });
@@ -41,6 +41,7 @@ impl Node {
     fn sunh_to_conn(
         &self,
         ifindex: u32,
+        lite: bool,
         header: &Sunh,
         skb: &mut SkBuff,
     ) -> Result<(Arc<Conn>, usize), DropReason> {
@@ -50,7 +51,10 @@ impl Node {
         if !skb.pull(Sunh::LEN) {
             return Err(DropReason::TooShort);
         }
-        let conn = self.conn_of(skb)?;
+        let conn = match lite {
+            true => self.lite_conn_of(header.source, skb)?,
+            false => self.conn_of(skb)?,
+        };
         if conn.identity().encap != Encap::Sunh {
             return Err(DropReason::WrongPath);
         }
@@ -60,6 +64,15 @@ impl Node {
             |ends| header.source == ends.remote_sunh,
         )?;
         Ok((conn, path))
+    }
+
+    /// The connection with the SUPERp-lite node of this address; the Transaction header is linear
+    /// then.
+    fn lite_conn_of(&self, source: u16, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
+        if !skb.may_pull(TalHeader::LEN) {
+            return Err(DropReason::TooShort);
+        }
+        self.lite.get(source.into()).ok_or(DropReason::NoConnection)
     }
 
     /// A datagram on our UDP port, data at the PDL header. Softirq.
@@ -85,7 +98,8 @@ impl Node {
             return Err(DropReason::TooShort);
         }
         let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
-        self.conn(PdlHeader::parse(header).dcid.into())
+        let conn = self.conn(PdlHeader::parse(header).dcid.into());
+        conn.filter(|conn| !conn.identity().config.lite)
             .ok_or(DropReason::NoConnection)
     }
 }

@@ -34,6 +34,8 @@ codes! {
     MALFORMED_IMMEDIATE = 1, 3, "malformed: more than one immediate";
     /// An atomic of an unknown kind, or at an address that is no multiple of 8.
     MALFORMED_ATOMIC = 1, 4, "malformed: atomic of unknown kind or not aligned";
+    /// A data block is under 16 bytes.
+    MALFORMED_BLOCK = 1, 5, "malformed: block under 16 bytes";
 
     /// No such operation code.
     UNKNOWN_OPCODE = 2, 0, "unknown opcode";

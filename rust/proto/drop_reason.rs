@@ -33,7 +33,7 @@ reasons! {
     NumOps = 1, "num_ops";
     /// Data not divisible into equal blocks.
     UnevenBlocks = 2, "uneven_blocks";
-    /// Data block under 16 bytes.
+    /// Data block under 16 bytes: the transaction is refused.
     ShortBlock = 3, "short_block";
     /// No connection has this DCID. Counted by the owner of the connection table.
     NoConnection = 4, "no_connection";
@@ -92,7 +92,6 @@ impl From<Malformed> for DropReason {
             Malformed::TooShort => Self::TooShort,
             Malformed::NumOps => Self::NumOps,
             Malformed::UnevenBlocks => Self::UnevenBlocks,
-            Malformed::ShortBlock => Self::ShortBlock,
         }
     }
 }

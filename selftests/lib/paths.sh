@@ -82,17 +82,20 @@ path() {
 	read -ra found < <(paths "$1" "$2" "$4")
 	echo "${found[$3]}"
 }
-sent() { path "$1" "$2" "$3" tx-packets; }
 state_is() { [ "$(conn_get "$1" "$2" state)" = "$3" ]; }
-# sent_more NODE CID I THAN: packets were sent by a path.
-sent_more() { [ "$(sent "$1" "$2" "$3")" -gt "$4" ]; }
-# carries CID I: packets are sent by a path of both ends from now on.
+# counts CID: packets that A sent and received by each path, into the array "counted".
+counts() {
+	read -ra counted < <(on "$nodeA" superp -j conn show "$1" |
+		jq -r '[.[0].paths[] | ."tx-packets", ."rx-packets"] | join(" ")')
+}
+# carries CID I: packets go by a path from now on, from both ends.
 carries() {
-	local node now
-	for node in "$nodeA" "$nodeB"; do
-		now=$(sent "$node" "$1" "$2")
-		nodes_wait 60 sent_more "$node" "$1" "$2" $((now + 20)) || { echo "path $2 of $node"; return 1; }
-	done
+	counts "$1" || return 1
+	nodes_wait 60 more "$1" $((2 * $2)) $((counted[2 * $2] + 20)) $((counted[2 * $2 + 1] + 20)) ||
+		{ echo "path $2: ${counted[*]}"; return 1; }
+}
+more() {
+	counts "$1" && [ "${counted[$2]}" -gt "$3" ] && [ "${counted[$2 + 1]}" -gt "$4" ]
 }
 
 # load WAY CID FIRST-LINK: writes, reads and messages, every byte of which is compared, until load_end.

@@ -98,6 +98,15 @@ sprayed() {
 	return "$status"
 }
 
+# Frames keep the EtherType that they came with.
+switched_lite() {
+	local settings=(lite on ext on tal_transaction_timeout 2000000000 tal_trans_window 8)
+	half "$nodeA" sunh 8 0 1 2 eth0 23 lladdr "$(mac "$nodeS" toA)" "${settings[@]}" || return 1
+	half "$nodeB" sunh 8 0 2 1 eth0 23 lladdr "$(mac "$nodeT" toB)" "${settings[@]}" || return 1
+	transfers 8 100 60000 8 || return 1
+	disconnect 8
+}
+
 hop_limit() {
 	local before status=0
 	before=$(drops "$nodeT" hop_limit)
@@ -176,6 +185,7 @@ route "$nodeT" 2 toB "$nodeB" eth0
 
 tap_case "nothing is forwarded before forwarding is switched on" off_at_first
 tap_case "writes, reads and messages over two switches" switched
+tap_case "SUPERp-lite over two switches" switched_lite
 tap_case "flow labels are spread over parallel links" flows_are_spread
 tap_case "the other link takes over when one is down" other_link_takes_over
 tap_case "an unordered connection is sprayed over both links" sprayed

@@ -16,6 +16,8 @@ refusals() {
 	tap_refused "no port serves" on "$nodeA" superp conn add 9 peer 10.23.0.2 peer-cid 9 path eth0 path other || return 1
 	tap_refused "lladdr is for encap sunh" on "$nodeA" superp conn add 9 peer 10.30.0.2 peer-cid 9 encap udp4 \
 		path eth0 path eth1 peer 10.31.0.2 lladdr 02:00:00:00:00:01 || return 1
+	tap_refused "a lite connection has one path" on "$nodeA" superp conn add 9 peer 10.23.0.2 lite on \
+		tal_transaction_timeout 100000000 path eth0 path eth1 || return 1
 	half_over "$nodeA" sunh 9 1 2 "0 1" || return 1
 	tap_refused "connections use the port" on "$nodeA" superp dev del eth1 || return 1
 	on "$nodeA" superp conn del 9

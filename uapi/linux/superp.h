@@ -26,6 +26,7 @@
 
 /* Wire numbers, defaults of the module's parameters of the same names. */
 #define SUPERP_DEFAULT_ETHERTYPE	0x88B5	/* IEEE local experimental 1 */
+#define SUPERP_DEFAULT_LITE_ETHERTYPE	0x88B6	/* IEEE local experimental 2 */
 #define SUPERP_DEFAULT_UDP_PORT		7777
 #define SUPERP_DEFAULT_NEXT_HEADER	253
 

@@ -3,7 +3,7 @@
 
 use super::super::pdl::{AckCheck, Arrival, Content};
 use super::super::tal::Step;
-use super::super::wire::{Opcode, Packet};
+use super::super::wire::{Opcode, Packet, BLOCK_MIN};
 use super::super::{DropReason, Owner, Received, Report, Slabs};
 use super::Connection;
 
@@ -163,7 +163,17 @@ impl<A: Slabs> Connection<A> {
         match step {
             Ok(Step::Partial) => {}
             Ok(Step::Complete) => self.ack.at_once(now),
-            Ok(Step::Refused(reason)) => return Received::Dropped(reason),
+            Ok(Step::Refused(reason)) => {
+                if reason == DropReason::ShortBlock {
+                    self.report(Report {
+                        reason,
+                        value: packet.block_len() as u32,
+                        low: BLOCK_MIN,
+                        high: u32::MAX,
+                    });
+                }
+                return Received::Dropped(reason);
+            }
             Ok(Step::Swallowed) => return Received::Dropped(DropReason::TransactionFailed),
             Err(report) => {
                 let counter = match report.reason {

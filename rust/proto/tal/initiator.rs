@@ -425,7 +425,7 @@ impl<A: Slabs> Initiator<A> {
         let max_packets = self.limits.max_packets;
         slot.reception
             .check(&self.seqnos, index, tal, max_packets)?;
-        if reply_parts(packet, slot).any(|part| part.is_none()) {
+        if packet.has_short_blocks() || reply_parts(packet, slot).any(|part| part.is_none()) {
             self.end(xid, Err(Code::MALFORMED_REPLY));
             return Err(mismatch);
         }

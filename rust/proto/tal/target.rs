@@ -186,8 +186,9 @@ impl<A: Slabs> Target<A> {
             Ok(step) => Ok(step),
             Err((opnum, code)) => {
                 self.fail(xid, tal.seqno, opnum, code, owner, stats);
-                let reason = match code.major {
-                    major if major == Code::UNKNOWN_OPCODE.major => DropReason::UnknownOpcode,
+                let reason = match code {
+                    Code::MALFORMED_BLOCK => DropReason::ShortBlock,
+                    code if code.major == Code::UNKNOWN_OPCODE.major => DropReason::UnknownOpcode,
                     _ => DropReason::TransactionFailed,
                 };
                 Ok(Step::Refused(reason))
@@ -205,6 +206,9 @@ impl<A: Slabs> Target<A> {
         let opcode = packet.opcode().ok_or((0, Code::UNKNOWN_OPCODE))?;
         if opcode.is_extension() && !self.ext {
             return Err((0, Code::EXTENSION_NOT_ENABLED));
+        }
+        if packet.has_short_blocks() {
+            return Err((0, Code::MALFORMED_BLOCK));
         }
         for (opnum, op) in (0..=u8::MAX).zip(packet.ops()) {
             let block = packet.block(opnum.into()).unwrap_or_default();

@@ -13,8 +13,6 @@ pub enum Malformed {
     /// The data does not divide into one equal block for each operation, or an atomic's block has not
     /// its 16 bytes.
     UnevenBlocks,
-    /// Blocks under 16 bytes.
-    ShortBlock,
 }
 
 /// A range of bytes in a packet, counted from the start of its first SUPERp header.
@@ -108,9 +106,6 @@ impl<'a> Packet<'a> {
             if packet.block.saturating_mul(num_ops) != data_len {
                 return Err(Malformed::UnevenBlocks);
             }
-            if packet.block < BLOCK_MIN as usize {
-                return Err(Malformed::ShortBlock);
-            }
         }
         Ok(packet)
     }
@@ -163,6 +158,12 @@ impl<'a> Packet<'a> {
     /// Bytes in each data block; 0 for opcodes without data.
     pub const fn block_len(&self) -> usize {
         self.block
+    }
+
+    /// It should have data blocks, but they are under 16 bytes [proto 2.5]: the transaction is to be
+    /// refused.
+    pub fn has_short_blocks(&self) -> bool {
+        self.opcode.is_some_and(Opcode::has_data) && self.block < BLOCK_MIN as usize
     }
 
     /// The data block of operation `index`, padding included; `None` when there is no such block.

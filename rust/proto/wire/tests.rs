@@ -468,8 +468,18 @@ fn data_that_does_not_divide_is_refused() {
 }
 
 #[test]
-fn block_of_15_bytes_is_refused() {
-    assert_eq!(refused(&G5[..47]), Malformed::ShortBlock);
+fn block_of_15_bytes_is_short() {
+    let short = |bytes: &[u8]| {
+        Packet::parse(bytes, bytes.len())
+            .unwrap()
+            .has_short_blocks()
+    };
+    assert!(!short(&G5));
+    assert!(short(&G5[..47]));
+    // No block at all.
+    assert!(short(&G5[..32]));
+    // A Read has none to have.
+    assert!(!short(&G2));
 }
 
 #[test]
@@ -511,9 +521,11 @@ fn packet_cut_inside_its_headers_is_refused() {
             assert_eq!(refused(&bytes[..len]), Malformed::TooShort);
         }
     }
+    // With data: refused, or cut to blocks that are short.
     for bytes in [&G3[..], &G4, &G5, &G7] {
         for len in 0..bytes.len() {
-            refused(&bytes[..len]);
+            let packet = Packet::parse(&bytes[..len], len);
+            assert!(packet.is_err() || packet.unwrap().has_short_blocks());
         }
     }
 }
@@ -612,7 +624,6 @@ fn malformed_kinds_have_their_drop_reason() {
         (Malformed::TooShort, DropReason::TooShort),
         (Malformed::NumOps, DropReason::NumOps),
         (Malformed::UnevenBlocks, DropReason::UnevenBlocks),
-        (Malformed::ShortBlock, DropReason::ShortBlock),
     ] {
         assert_eq!(DropReason::from(malformed), reason);
     }

@@ -79,6 +79,8 @@ pub struct Conn {
     pub ordered_rx: bool,
     /// The extension opcodes are in use.
     pub ext: bool,
+    /// SUPERp-lite: without the packet delivery layer.
+    pub lite: bool,
     /// Partition, 0 for any.
     pub partition: u32,
     /// Traffic Class.
@@ -126,6 +128,7 @@ impl Conn {
             spray: o.int(conn::SPRAY) == Some(1u8),
             ordered_rx: o.int(conn::ORDERED_RX) == Some(1u8),
             ext: o.int(conn::EXT) == Some(1u8),
+            lite: o.int(conn::LITE) == Some(1u8),
             partition: o.int(conn::PARTITION).unwrap_or(0),
             tclass: o.int(conn::TCLASS).unwrap_or(0),
             hop_limit: o.int(conn::HOP_LIMIT).unwrap_or(0),
@@ -185,6 +188,8 @@ pub struct ConnSpec {
     pub ordered_rx: Option<bool>,
     /// Use the extension opcodes.
     pub ext: Option<bool>,
+    /// SUPERp-lite: `remote_cid` must be 0 then.
+    pub lite: Option<bool>,
     /// Partition, 0 for any.
     pub partition: Option<u32>,
     /// Traffic Class.
@@ -240,6 +245,7 @@ impl ConnSpec {
         byte(to, conn::ORDERED_TX, self.ordered_tx.map(u8::from));
         byte(to, conn::ORDERED_RX, self.ordered_rx.map(u8::from));
         byte(to, conn::EXT, self.ext.map(u8::from));
+        byte(to, conn::LITE, self.lite.map(u8::from));
         word(to, conn::PARTITION, self.partition);
         byte(to, conn::TCLASS, self.tclass);
         byte(to, conn::HOP_LIMIT, self.hop_limit);
@@ -282,6 +288,7 @@ mod tests {
             spray: None,
             ordered_rx: Some(false),
             ext: Some(true),
+            lite: None,
             partition: Some(7),
             tclass: Some(0x2b),
             hop_limit: Some(15),
@@ -340,6 +347,7 @@ mod tests {
             spray: None,
             ordered_rx: None,
             ext: None,
+            lite: None,
             partition: None,
             tclass: None,
             hop_limit: None,

@@ -447,11 +447,15 @@ pub mod conn {
     /// 1 if every packet that this node sends takes another path and is another flow to the
     /// network, by flow label or source port; needs ordered-tx 0. (u8)
     pub const SPRAY: u16 = 24;
+    /// 1 for SUPERp-lite: without the packet delivery layer, over a SUNH path that loses
+    /// nothing and keeps order. Needs the parameter tal_transaction_timeout. There can be
+    /// one with a node, both ends alike, and packets carry no remote-cid. (u8)
+    pub const LITE: u16 = 25;
     /// A path of the connection, of 4 at most. In a request to create they stand in place
     /// of ifindex and lladdr, and what addresses a path leaves out are those of the
     /// connection. The first path's addresses are those by which sockets know the
     /// connection. (nest)
-    pub const PATH: u16 = 25;
+    pub const PATH: u16 = 26;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -572,6 +576,11 @@ pub mod conn {
         super::Attr {
             number: SPRAY,
             name: "spray",
+            nested: None,
+        },
+        super::Attr {
+            number: LITE,
+            name: "lite",
             nested: None,
         },
         super::Attr {

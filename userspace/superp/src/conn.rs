@@ -39,6 +39,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "on or off (the default): extension opcodes; both sides alike",
     ),
     (
+        "lite",
+        "on or off (the default): SUPERp-lite, no packet delivery layer; SUNH only, both sides alike",
+    ),
+    (
         "ordered",
         "on (the default) or off: deliver in order, both ways",
     ),
@@ -148,6 +152,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         spray: None,
         ordered_rx: None,
         ext: None,
+        lite: None,
         partition: None,
         tclass: None,
         hop_limit: None,
@@ -184,6 +189,7 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
                 lladdr: None,
             }),
             "ext" => spec.ext = Some(switch(key, text)?),
+            "lite" => spec.lite = Some(switch(key, text)?),
             "ordered" => {
                 spec.ordered_tx = Some(switch(key, text)?);
                 spec.ordered_rx = spec.ordered_tx;
@@ -213,7 +219,10 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
     let of_first = spec.paths.first().and_then(|path| path.remote_addr);
     let peer = of_first.or(spec.remote_addr);
     let peer = peer.ok_or_else(|| Failure::new("peer ADDRESS is missing"))?;
-    spec.remote_cid = peer_cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?;
+    spec.remote_cid = match peer_cid {
+        None if spec.lite == Some(true) => 0,
+        cid => cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?,
+    };
     spec.encap = match (encap, peer) {
         ("sunh", _) => Encap::Sunh,
         ("udp4", _) | ("udp", IpAddr::V4(_)) => Encap::Udp4,
@@ -291,6 +300,9 @@ fn flags(conn: &Conn) -> String {
     }
     if conn.ext {
         flags.push("ext");
+    }
+    if conn.lite {
+        flags.push("lite");
     }
     flags.join(",")
 }

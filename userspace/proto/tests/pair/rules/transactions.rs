@@ -388,6 +388,42 @@ fn contradictory_message_length_is_malformed() {
 }
 
 #[test]
+fn short_block_is_answered_with_an_error_and_reported() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    let before = pair.ends[B].memory.bytes.clone();
+    for (xid, len) in [(0u16, 15), (1, 0)] {
+        let header = tal(Opcode::Write, true, 1, 0, xid);
+        let op = &write_op(BASE)[..8 + len];
+        let received = inject(&mut pair, B, pdl(xid.into(), u32::MAX), header, op);
+        assert_eq!(received, Received::Dropped(DropReason::ShortBlock));
+        let report = pair.ends[B].reports.pop().expect("a report");
+        let reason = DropReason::ShortBlock;
+        assert_eq!(
+            (report.reason, report.value, report.low),
+            (reason, len as u32, 16)
+        );
+    }
+    let codes = pair.log.iter().filter_map(|entry| match entry.2.payload {
+        Payload::Error(op) => Some((op.major, op.minor)),
+        _ => None,
+    });
+    assert_eq!(codes.collect::<Vec<_>>(), [(1, 5); 2]);
+    assert_eq!(pair.ends[B].memory.bytes, before);
+}
+
+#[test]
+fn short_block_of_a_reply_fails_the_read() {
+    let mut pair = Pair::clean(&Config::default());
+    let token = pair.read(A, BASE, 8);
+    pair.drive(A);
+    let header = tal(Opcode::ReadResponse, true, 1, 0, 0);
+    let received = inject(&mut pair, A, pdl(0, 0), header, &[0; 8 + 15]);
+    assert_eq!(received, Received::Dropped(DropReason::ReplyMismatch));
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::MALFORMED_REPLY));
+}
+
+#[test]
 fn short_writes_and_immediates_arrive_exactly() {
     let mut pair = Pair::clean(&ext());
     let mut address = BASE;
