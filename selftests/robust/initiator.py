@@ -5,6 +5,8 @@ and wrong ones. The node is number 2, CID 64; the script is number 1, CID 47."""
 
 from node import *
 
+SOL_PACKET, PACKET_AUXDATA = 263, 8
+
 G = golden()
 nodes = Nodes()
 results = Results()
@@ -156,6 +158,35 @@ def network_headers():
         p.ack_xid = 0
         p.send(NOOP, eom=False)
         ended(noop, "completed 0.0 OK")
+
+
+def vlan_priority(link):
+    """Priority in the VLAN tag of the next SUNH frame: the kernel tells it beside the frame."""
+    link.socket.settimeout(10)
+    while True:
+        frame, notes, _, address = link.socket.recvmsg(65536, 256)
+        if address[2] == socket.PACKET_OUTGOING or frame[12:14] != ETHERTYPE.to_bytes(2, "big"):
+            continue
+        data = next(data for level, kind, data in notes if (level, kind) == (SOL_PACKET, PACKET_AUXDATA))
+        return struct.unpack_from("=H", data, 16)[0] >> 13
+
+
+def priority():
+    """The Traffic Class selects the priority that queues and VLANs go by, as IP's type of service does."""
+    name = nodes.name[2]
+    run("ip", "-n", name, "link", "add", "link", "eth0", "name", "vlan7", "type", "vlan", "id", "7",
+        "egress-qos-map", "0:0", "2:1", "4:3", "6:7")  # fmt: skip
+    run("ip", "-n", name, "link", "set", "vlan7", "up")
+    nodes.superp(2, "dev", "add", "vlan7")
+    for traffic_class, wanted in ((0x00, 0), (0x08, 1), (0x18, 3), (0x10, 7)):
+        p = peer("sunh", "dev", "vlan7", "lladdr", MAC_B.hex(":"), "tclass", str(traffic_class))
+        p.link.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        noop = p.request("write", 0)
+        same(vlan_priority(p.link), wanted, f"priority of Traffic Class {traffic_class:#x}")
+        noop.kill()
+        noop.wait()
+        noop.memory.unlink()
+    run("ip", "-n", name, "link", "del", "vlan7")
 
 
 # ---- wrong answers ----
@@ -312,6 +343,7 @@ try:
     results.case("5 bytes leave as extensions, padded", extensions)
     results.case("UDP ports, length, checksum and flow label", udp_headers)
     results.case("Traffic Class and Flow Label of the connection", network_headers)
+    results.case("the Traffic Class selects the priority in queues and VLANs", priority)
     results.case("responses beyond the request are not placed", misplaced_responses)
     results.case("a response for an operation that was not asked", wrong_operation)
     results.case("dropped: a response to a Write", response_to_write)

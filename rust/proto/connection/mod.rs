@@ -314,3 +314,6 @@ impl<A: Slabs> Connection<A> {
         self.initiator.abort(code);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,16 @@ mod tests {
         violated
     }
 
+    impl PsnReuse {
+        /// As if all of the PSN space had been used up at `now`, to its last PSN.
+        pub(crate) fn wrapped(now: u64) -> Self {
+            Self {
+                left: [Some(now); QUARTERS],
+                last: Some(u32::MAX),
+            }
+        }
+    }
+
     #[test]
     fn slow_wrap_is_fine_and_fast_wrap_is_reported() {
         let (mut reuse, mut now) = (PsnReuse::default(), 0);
