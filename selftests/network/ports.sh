@@ -57,17 +57,19 @@ one_path_each() {
 # A path whose MTU falls below the connection's longest packet is down for it, the others go on.
 mtu_falls() {
 	local cid=$((cid += 1))
-	ip -n "$nodeA" link set eth1 mtu 4000 || return 1
+	link_mtu 1 4000 || return 1
 	connect_over sunh "$cid" "1 2" ordered off spray on pdl_dead_time 60000000000 || return 1
 	tap_equal 3992 "$(conn_get "$nodeA" "$cid" mtu)" "MTU, of the smaller device" || return 1
 	under_load sunh "$cid" 1 mtu_up_and_down "$cid" || return 1
-	ip -n "$nodeA" link set eth1 mtu 9000
+	link_mtu 1 9000
 }
+# link_mtu LINK MTU: of both ends, or one would send what the other does not take.
+link_mtu() { ip -n "$nodeA" link set "eth$1" mtu "$2" && ip -n "$nodeB" link set "eth$1" mtu "$2"; }
 mtu_up_and_down() {
-	ip -n "$nodeA" link set eth2 mtu 2000 || return 1
+	link_mtu 2 2000 || return 1
 	tap_equal "up down" "$(paths "$nodeA" "$1" state)" states || return 1
 	carries "$1" 0 || return 1
-	ip -n "$nodeA" link set eth2 mtu 9000 || return 1
+	link_mtu 2 9000 || return 1
 	tap_equal "up up" "$(paths "$nodeA" "$1" state)" states || return 1
 	carries "$1" 1
 }
