@@ -3,6 +3,7 @@
 //! The SUPERp instance of one network namespace: its tables, ports, parameters and counters.
 
 mod conns;
+mod gateway;
 mod ports;
 mod routes;
 mod rx;
@@ -26,7 +27,7 @@ use crate::{
     },
     netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{Activity, Config, DropReason, Partition, ReceiveBudget},
+    proto::{wire::UdpIp, Activity, Config, DropReason, Partition, ReceiveBudget},
     qp::Qp,
     region::Region,
 };
@@ -295,6 +296,6 @@ pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, skb: SkBuff) {
 }
 
 /// See [`Node::rx_udp`].
-pub(crate) fn rx_udp(node: &Node, src: [u8; 16], dst: [u8; 16], ifindex: u32, skb: SkBuff) {
-    node.rx_udp(src, dst, ifindex, skb);
+pub(crate) fn rx_udp(node: &Node, ifindex: u32, header: &UdpIp, skb: SkBuff) {
+    node.rx_udp(ifindex, header, skb);
 }

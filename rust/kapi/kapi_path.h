@@ -46,6 +46,24 @@ struct superp_path_config {
 	u8 sunh[SUPERP_PATH_SUNH_SIZE];
 };
 
+/**
+ * struct superp_udp_ip - what the headers of UDP and IP say, less what is the same for all packets
+ * @source: IP address, v4-mapped or IPv6
+ * @destination: IP address
+ * @flow_label: of IPv6, 20 bits
+ * @sport: UDP source port
+ * @tclass: IPv4 TOS, IPv6 Traffic Class
+ * @hop_limit: IPv4 TTL, IPv6 Hop Limit
+ */
+struct superp_udp_ip {
+	u8 source[16];
+	u8 destination[16];
+	u32 flow_label;
+	u16 sport;
+	u8 tclass;
+	u8 hop_limit;
+};
+
 struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
 				    int *err);
 void superp_path_free(struct superp_path *path);
@@ -54,7 +72,10 @@ void superp_path_confirm(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 bool superp_path_up(const struct superp_path *path, u32 len);
-int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 *sunh);
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
+			const u8 *sunh);
+int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
+			    const struct superp_udp_ip *header);
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy);
 
 #endif /* _SUPERP_KAPI_PATH_H */

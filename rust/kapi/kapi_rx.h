@@ -6,6 +6,7 @@
 
 struct net;
 struct sk_buff;
+struct superp_udp_ip;
 struct superp_udp_port;
 
 void superp_rx_register(u16 ethertype, u16 lite);
@@ -16,7 +17,7 @@ void superp_udp_port_close(struct superp_udp_port *udp);
 
 /* In Rust. */
 void superp_rust_rx_sunh(void *node, u32 ifindex, bool lite, struct sk_buff *skb);
-void superp_rust_rx_udp(void *node, const u8 src[16], const u8 dst[16], u32 ifindex,
+void superp_rust_rx_udp(void *node, u32 ifindex, const struct superp_udp_ip *header,
 			struct sk_buff *skb);
 
 #endif /* _SUPERP_KAPI_RX_H */

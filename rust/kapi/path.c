@@ -440,37 +440,47 @@ bool superp_path_up(const struct superp_path *path, u32 len)
 	       superp_path_less(READ_ONCE(dev->mtu), headers) >= len;
 }
 
+/* What is left of a packet's way in must not go out with it. */
+static void superp_path_scrub(struct sk_buff *skb, u8 tclass, u32 hash)
+{
+	skb_scrub_packet(skb, false);
+	skb_clear_tstamp(skb);
+	skb->priority = rt_tos2priority(tclass);
+	__skb_set_sw_hash(skb, hash, true);
+}
+
 /**
- * superp_path_forward - send a received SUNH frame on
+ * superp_path_forward - send a received packet on in SUNH
  * @path: a SUNH path to the next hop
- * @skb: the frame, given up; it begins with its SUNH header
- * @sunh: the header to replace that one with
+ * @skb: the packet, given up; it begins behind its network header
+ * @ethertype: of SUNH or of SUPERp-lite
+ * @sunh: the header for it
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno, as superp_path_xmit().
+ * Return: 0 or a negative errno, as superp_path_xmit(); -EINVAL for a packet made of several.
  */
-int superp_path_forward(struct superp_path *path, struct sk_buff *skb, const u8 *sunh)
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
+			const u8 *sunh)
 {
 	struct net_device *dev = path->dev;
 	int err;
 
+	err = -EINVAL;
+	if (skb_is_gso(skb))
+		goto drop;
 	err = -ENETDOWN;
 	if (!netif_running(dev))
 		goto drop;
 	err = -EMSGSIZE;
-	if (skb->len > READ_ONCE(dev->mtu))
+	if (skb->len > superp_path_sunh_mtu(path))
 		goto drop;
-	err = skb_cow_head(skb, LL_RESERVED_SPACE(dev));
-	if (err)
-		goto drop;
-	err = skb_ensure_writable(skb, SUPERP_PATH_SUNH_SIZE);
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
 	if (err)
 		goto drop;
 
-	memcpy(skb->data, sunh, SUPERP_PATH_SUNH_SIZE);
-	skb_clear_tstamp(skb);
-	skb->priority = rt_tos2priority(sunh[0]);
-	__skb_set_sw_hash(skb, jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0), true);
+	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), sunh, SUPERP_PATH_SUNH_SIZE);
+	skb->protocol = htons(ethertype);
+	superp_path_scrub(skb, sunh[0], jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0));
 	return superp_path_output_sunh(path, skb);
 
 drop:
@@ -478,15 +488,11 @@ drop:
 	return err;
 }
 
-/* Our source ports are dynamic ones [RFC 6335], all with the two upper bits set. */
-static __be16 superp_path_sport(const struct superp_path *path, u16 entropy)
+/* The destination is the path's. So is the source, if there is none in the header. */
+static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
+				 const struct superp_udp_ip *header)
 {
-	return htons(path->config.sport ^ (entropy & 0x3fff));
-}
-
-static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb, u16 entropy)
-{
-	const struct superp_path_config *config = &path->config;
+	const struct in6_addr *source = (const struct in6_addr *)header->source;
 	struct rtable *rt;
 	__be32 saddr;
 	int err;
@@ -504,10 +510,10 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb, 
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	udp_tunnel_xmit_skb(rt, NULL, skb, saddr, path->remote.s6_addr32[3], config->tclass,
-			    config->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
-			    superp_path_sport(path, entropy), htons(config->dport), false, false,
-			    0);
+	udp_tunnel_xmit_skb(rt, NULL, skb, source->s6_addr32[3] ? : saddr,
+			    path->remote.s6_addr32[3], header->tclass,
+			    header->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
+			    htons(header->sport), htons(path->config.dport), false, false, 0);
 	return 0;
 
 drop_route:
@@ -517,9 +523,10 @@ drop:
 	return err;
 }
 
-static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb, u16 entropy)
+static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
+				 const struct superp_udp_ip *header)
 {
-	const struct superp_path_config *config = &path->config;
+	const struct in6_addr *source = (const struct in6_addr *)header->source;
 	struct dst_entry *dst;
 	struct in6_addr saddr;
 	int err;
@@ -537,10 +544,11 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb, 
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, &saddr, &path->remote, config->tclass,
-			     config->hop_limit ? : ip6_dst_hoplimit(dst),
-			     htonl(config->flow_label ^ entropy), superp_path_sport(path, entropy),
-			     htons(config->dport), false, 0);
+	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, ipv6_addr_any(source) ? &saddr : source,
+			     &path->remote, header->tclass,
+			     header->hop_limit ? : ip6_dst_hoplimit(dst),
+			     htonl(header->flow_label), htons(header->sport),
+			     htons(path->config.dport), false, 0);
 	return 0;
 
 drop_route:
@@ -548,6 +556,30 @@ drop_route:
 drop:
 	kfree_skb(skb);
 	return err;
+}
+
+/**
+ * superp_path_forward_udp - send a received packet on over UDP
+ * @path: a UDP path to where it goes
+ * @skb: the packet, given up; it begins with its PDL header
+ * @header: the headers for it; its destination is the path's. The source need not be an address of
+ *          this namespace
+ *
+ * Context: process or softirq, bottom halves off.
+ * Return: 0 or a negative errno, as superp_path_xmit(); -EINVAL for a packet made of several.
+ */
+int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
+			    const struct superp_udp_ip *header)
+{
+	if (skb_is_gso(skb)) {
+		kfree_skb(skb);
+		return -EINVAL;
+	}
+	/* Traffic Class and Hop Limit do not tell flows apart. */
+	superp_path_scrub(skb, header->tclass,
+			  jhash(header, offsetof(struct superp_udp_ip, tclass), 0));
+	return path->config.encap == SUPERP_PATH_UDP4 ? superp_path_xmit_udp4(path, skb, header) :
+							superp_path_xmit_udp6(path, skb, header);
 }
 
 /**
@@ -565,13 +597,22 @@ drop:
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
+	const struct superp_path_config *config = &path->config;
+	/* Our source ports are dynamic ones [RFC 6335], all with the two upper bits set. */
+	struct superp_udp_ip header = {
+		.flow_label = config->flow_label ^ entropy,
+		.sport = config->sport ^ (entropy & 0x3fff),
+		.tclass = config->tclass,
+		.hop_limit = config->hop_limit,
+	};
+
 	skb->priority = path->priority;
 	__skb_set_sw_hash(skb, path->hash ^ hash_32(entropy, 32), true);
-	switch (path->config.encap) {
+	switch (config->encap) {
 	case SUPERP_PATH_UDP4:
-		return superp_path_xmit_udp4(path, skb, entropy);
+		return superp_path_xmit_udp4(path, skb, &header);
 	case SUPERP_PATH_UDP6:
-		return superp_path_xmit_udp6(path, skb, entropy);
+		return superp_path_xmit_udp6(path, skb, &header);
 	default:
 		return superp_path_xmit_sunh(path, skb, entropy);
 	}

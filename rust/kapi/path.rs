@@ -3,6 +3,7 @@
 //! Packets go out.
 
 use super::{bindings as c, net::Net, skb::SkBuff};
+use crate::proto::wire::UdpIp;
 use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
 
@@ -109,11 +110,35 @@ impl Path {
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw(), entropy) })
     }
 
-    /// Sends a received frame, which begins with its SUNH header, to the next hop with the header
-    /// `sunh` instead. The path is a SUNH path. Softirq; errors as [`Path::transmit`].
-    pub(crate) fn forward(&self, skb: SkBuff, sunh: &[u8; 8]) -> Result {
+    /// Sends a received packet, which begins behind its network header, to the next hop with the
+    /// SUNH header `sunh` and the EtherType of SUNH or, for `lite`, of SUPERp-lite. The path is a
+    /// SUNH path. Softirq; errors as [`Path::transmit`], and `EINVAL`
+    /// for a packet that stands for several.
+    pub(crate) fn forward(&self, skb: SkBuff, lite: bool, sunh: &[u8; 8]) -> Result {
+        let ethertype = match lite {
+            true => super::params::lite_ethertype(),
+            false => super::params::ethertype(),
+        };
         // SAFETY: By the type invariants; the packet is given up, `sunh` is valid for the call.
-        to_result(unsafe { c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), sunh.as_ptr()) })
+        to_result(unsafe {
+            c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), ethertype, sunh.as_ptr())
+        })
+    }
+
+    /// Sends a received packet, which begins with its PDL header, over UDP with these headers. The
+    /// path is a UDP path, and `header` has its destination; the source may be any address of the
+    /// path's family. Softirq; errors as [`Path::forward`].
+    pub(crate) fn forward_udp(&self, skb: SkBuff, header: &UdpIp) -> Result {
+        let header = c::superp_udp_ip {
+            source: header.source,
+            destination: header.destination,
+            flow_label: header.flow_label,
+            sport: header.source_port,
+            tclass: header.traffic_class,
+            hop_limit: header.hop_limit,
+        };
+        // SAFETY: By the type invariants; the packet is given up, `header` is valid for the call.
+        to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), &header) })
     }
 
     /// Whether its device can now send a packet of `len` bytes from the PDL header on; 0 for any.

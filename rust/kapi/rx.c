@@ -4,12 +4,14 @@
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/udp.h>
+#include <net/dsfield.h>
 #include <net/dst.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/udp_tunnel.h>
 
 #include "kapi_net.h"
+#include "kapi_path.h"
 #include "kapi_rx.h"
 
 static void superp_rx_detach_one(struct sk_buff *skb)
@@ -90,22 +92,30 @@ static int superp_rx_udp(struct sock *sk, struct sk_buff *skb)
 {
 	void *node = superp_net_node(sock_net(sk));
 	u32 ifindex = skb->dev->ifindex;
-	struct in6_addr src, dst;
+	struct superp_udp_ip header = {};
+	struct in6_addr *source = (struct in6_addr *)header.source;
+	struct in6_addr *destination = (struct in6_addr *)header.destination;
 
 	if (!node || !pskb_may_pull(skb, sizeof(struct udphdr))) {
 		kfree_skb(skb);
 		return 0;
 	}
 	if (skb->protocol == htons(ETH_P_IP)) {
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, &src);
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, &dst);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
+		header.tclass = ip_hdr(skb)->tos;
+		header.hop_limit = ip_hdr(skb)->ttl;
 	} else {
-		src = ipv6_hdr(skb)->saddr;
-		dst = ipv6_hdr(skb)->daddr;
+		*source = ipv6_hdr(skb)->saddr;
+		*destination = ipv6_hdr(skb)->daddr;
+		header.tclass = ipv6_get_dsfield(ipv6_hdr(skb));
+		header.hop_limit = ipv6_hdr(skb)->hop_limit;
+		header.flow_label = ntohl(ip6_flowlabel(ipv6_hdr(skb)));
 	}
+	header.sport = ntohs(udp_hdr(skb)->source);
 	__skb_pull(skb, sizeof(struct udphdr));
 	superp_rx_detach(skb);
-	superp_rust_rx_udp(node, src.s6_addr, dst.s6_addr, ifindex, skb);
+	superp_rust_rx_udp(node, ifindex, &header, skb);
 	return 0;
 }
 

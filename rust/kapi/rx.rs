@@ -3,7 +3,10 @@
 //! Packets come in: SUNH from every Ethernet device, and UDP.
 
 use super::{bindings as c, net::Net, skb::SkBuff};
-use crate::node::{self, Node};
+use crate::{
+    node::{self, Node},
+    proto::wire::UdpIp,
+};
 use core::ptr::NonNull;
 use kernel::{ffi, prelude::*};
 
@@ -99,20 +102,27 @@ unsafe extern "C" fn superp_rust_rx_sunh(
 ///
 /// # Safety
 ///
-/// As [`superp_rust_rx_sunh`]; `src` and `dst` are valid.
+/// As [`superp_rust_rx_sunh`]; `header` is valid.
 #[no_mangle]
 unsafe extern "C" fn superp_rust_rx_udp(
     node: *mut ffi::c_void,
-    src: *const u8,
-    dst: *const u8,
     ifindex: u32,
+    header: *const c::superp_udp_ip,
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
         let (node, skb) = unsafe { (&*node.cast::<Node>(), SkBuff::from_raw(skb)) };
         // SAFETY: By this function's contract.
-        let (src, dst) = unsafe { (*src.cast::<[u8; 16]>(), *dst.cast::<[u8; 16]>()) };
-        node::rx_udp(node, src, dst, ifindex, skb);
+        let header = unsafe { &*header };
+        let header = UdpIp {
+            source: header.source,
+            destination: header.destination,
+            traffic_class: header.tclass,
+            hop_limit: header.hop_limit,
+            flow_label: header.flow_label,
+            source_port: header.sport,
+        };
+        node::rx_udp(node, ifindex, &header, skb);
     }
 }

@@ -148,11 +148,13 @@ static const struct nla_policy superp_conn_stop_nl_policy[SUPERP_A_CONN_LOCAL_CI
 };
 
 /* SUPERP_CMD_ROUTE_NEW - do */
-static const struct nla_policy superp_route_new_nl_policy[SUPERP_A_ROUTE_LLADDR + 1] = {
+static const struct nla_policy superp_route_new_nl_policy[SUPERP_A_ROUTE_PREFIX_LEN + 1] = {
 	[SUPERP_A_ROUTE_ADDRESS] = { .type = NLA_U16, },
 	[SUPERP_A_ROUTE_IFINDEX] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_route_ifindex_range),
 	[SUPERP_A_ROUTE_VIA] = NLA_POLICY_EXACT_LEN(16),
 	[SUPERP_A_ROUTE_LLADDR] = NLA_POLICY_EXACT_LEN(6),
+	[SUPERP_A_ROUTE_PREFIX] = NLA_POLICY_EXACT_LEN(16),
+	[SUPERP_A_ROUTE_PREFIX_LEN] = NLA_POLICY_RANGE(NLA_U8, 1, 127),
 };
 
 /* SUPERP_CMD_ROUTE_DEL - do */
@@ -293,7 +295,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_ROUTE_NEW,
 		.doit		= superp_nl_route_new_doit,
 		.policy		= superp_route_new_nl_policy,
-		.maxattr	= SUPERP_A_ROUTE_LLADDR,
+		.maxattr	= SUPERP_A_ROUTE_PREFIX_LEN,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{

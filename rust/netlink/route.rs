@@ -10,6 +10,7 @@ use crate::{
     kapi::nl::{self, numbers::*, Attr, Dump, Request},
     node::{Via, HOPS_MAX},
     params,
+    proto::wire::Prefix,
 };
 use kernel::prelude::*;
 
@@ -38,6 +39,35 @@ fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
         .map(u32::from_ne_bytes))
 }
 
+/// The prefix of a node beyond SUNH.
+fn prefix(request: Request<'_>) -> Result<Option<Prefix>> {
+    let Some(base) = address(request, SUPERP_A_ROUTE_PREFIX)? else {
+        return Ok(None);
+    };
+    let attr = request
+        .attr(SUPERP_A_ROUTE_PREFIX_LEN)
+        .ok_or_else(|| request.missing(SUPERP_A_ROUTE_PREFIX_LEN, c"prefix-len is missing"))?;
+    let [len] = attr.array()?;
+    let prefix = Prefix::new(base, len.into()).ok_or_else(|| {
+        request.refuse(
+            Some(attr),
+            EINVAL,
+            c"prefix-len does not leave 1 to 16 bits for the host part, or prefix has bits in it",
+        )
+    })?;
+    let bits = request.node()?.param_get(params::NUM_CADDR_BITS);
+    if u64::from(prefix.host_bits()) < bits {
+        return Err(request.refuse_fmt(
+            Some(attr),
+            ERANGE,
+            fmt!(
+                "prefix-len {len} does not leave {bits} bits, nh_num_caddr_bits, for the host part"
+            ),
+        ));
+    }
+    Ok(Some(prefix))
+}
+
 /// route-new.
 pub(crate) fn new(request: Request<'_>) -> Result {
     let node = request.node()?;
@@ -46,11 +76,12 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         .ok_or_else(|| request.missing(SUPERP_A_ROUTE_IFINDEX, c"ifindex is missing"))?;
     let ip = address(request, SUPERP_A_ROUTE_VIA)?;
     let mac = mac(request, SUPERP_A_ROUTE_LLADDR)?;
-    let via = match (ip, mac) {
-        (Some(ip), None) => Via::Ip(ip),
-        (None, Some(mac)) => Via::Mac(mac),
+    let via = match (ip, mac, prefix(request)?) {
+        (Some(ip), None, None) => Via::Ip(ip),
+        (None, Some(mac), None) => Via::Mac(mac),
+        (None, None, Some(prefix)) => Via::Udp(prefix),
         _ => {
-            let text = c"a next hop has either via or lladdr";
+            let text = c"a next hop has one of via, lladdr and prefix";
             return Err(request.refuse(Some(at), EINVAL, text));
         }
     };
@@ -97,6 +128,11 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
             match hop.via {
                 Via::Ip(addr) => msg.put(SUPERP_A_ROUTE_VIA, &addr)?,
                 Via::Mac(mac) => msg.put(SUPERP_A_ROUTE_LLADDR, &mac)?,
+                Via::Udp(prefix) => {
+                    msg.put(SUPERP_A_ROUTE_PREFIX, &prefix.base())?;
+                    // CAST: at most 127.
+                    msg.put_u8(SUPERP_A_ROUTE_PREFIX_LEN, prefix.bits() as u8)?;
+                }
             }
             msg.put_uint(SUPERP_A_ROUTE_PACKETS, hop.packets())
         },

@@ -17,14 +17,11 @@ use crate::{
     },
     netlink::{self, Event},
     params,
-    proto::wire::Sunh,
+    proto::wire::{Sunh, DYNAMIC_PORTS},
 };
 
 /// Largest packet, PDL header and up: what 16 page fragments hold at any alignment.
 const MTU_MAX: u32 = 15 * 4096;
-
-/// First port of the dynamic range: entropy of UDP encapsulation [proto 2.7].
-const DYNAMIC_PORTS: u16 = 0xc000;
 
 /// Whether the address is IPv4, mapped.
 fn is_v4(addr: &[u8; 16]) -> bool {
@@ -32,7 +29,7 @@ fn is_v4(addr: &[u8; 16]) -> bool {
 }
 
 /// The SUNH address of an IP address: the low bits of its host part.
-fn sunh_of(addr: &[u8; 16], bits: u64) -> u16 {
+pub(super) fn sunh_of(addr: &[u8; 16], bits: u64) -> u16 {
     let [.., high, low] = *addr;
     let unused = u64::from(u16::BITS).saturating_sub(bits);
     u16::from_be_bytes([high, low]) & (u16::MAX >> unused.min(8))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes: where SUNH frames to other nodes go. A node that forwards is a SUNH switch.
+//! Routes: where packets to other nodes go. A node that forwards is a SUNH switch, and with routes
+//! to nodes beyond SUNH a gateway.
 
 use kernel::{
     prelude::*,
@@ -10,13 +11,17 @@ use kernel::{
     },
 };
 
-use super::{Node, Refusal};
+use super::{Node, Port, Refusal};
 use crate::{
     kapi::{
         path::{Encap, Path, PathConfig},
         skb::SkBuff,
     },
-    proto::{wire::Sunh, DropReason},
+    params,
+    proto::{
+        wire::{Prefix, Sunh},
+        DropReason,
+    },
 };
 
 /// Next hops of one address.
@@ -29,13 +34,15 @@ pub(crate) enum Via {
     Ip([u8; 16]),
     /// Its Ethernet address.
     Mac([u8; 6]),
+    /// There is none: the address is a node's beyond SUNH, which UDP reaches at its IP address.
+    Udp(Prefix),
 }
 
 /// One way to an address.
 pub(crate) struct Hop {
     pub(crate) ifindex: u32,
     pub(crate) via: Via,
-    path: Path,
+    pub(super) path: Path,
     packets: Atomic<u64>,
 }
 
@@ -64,8 +71,14 @@ impl Route {
         self.hops.get(i)
     }
 
+    /// The ways over one device.
+    pub(super) fn vias(&self, ifindex: u32) -> impl Iterator<Item = &Via> {
+        let over = move |hop: &&Arc<Hop>| hop.ifindex == ifindex;
+        self.hops.iter().filter(over).map(|hop| &hop.via)
+    }
+
     /// The way of a flow: the frames of one keep their order, and another is found when it is down.
-    fn hop_of(&self, header: &Sunh) -> Option<&Hop> {
+    pub(super) fn hop_of(&self, header: &Sunh) -> Option<&Hop> {
         let ends = u32::from(header.source) << 16 | u32::from(header.destination);
         let hash = mixed(mixed(header.flow_label.into()) ^ ends);
         // Scaled to 0..len.
@@ -90,31 +103,51 @@ impl Node {
 
     /// The route of a frame that is to be forwarded. Softirq.
     pub(super) fn route_of(&self, ifindex: u32, header: &Sunh) -> Option<Arc<Route>> {
-        if !self.forwarding.load(Relaxed) || !self.serves_sunh(ifindex) {
+        if !self.forwarding.load(Relaxed) || !self.serves(ifindex, |port| port.sunh) {
             return None;
         }
         self.routes.get(header.destination.into())
     }
 
-    /// Sends a frame, which begins with its SUNH header, on its way. Softirq.
+    /// Sends a frame, which begins with its SUNH header, on its way; `lite`: of SUPERp-lite. Softirq.
     pub(super) fn forward(
         &self,
+        ifindex: u32,
+        lite: bool,
         route: &Route,
         header: &Sunh,
-        skb: SkBuff,
+        mut skb: SkBuff,
     ) -> Result<(), DropReason> {
         let header = header.forwarded().ok_or(DropReason::HopLimit)?;
         let hop = route.hop_of(&header).ok_or(DropReason::NotForwarded)?;
-        hop.path
-            .forward(skb, &header.bytes())
-            .map_err(|_| DropReason::NotForwarded)?;
+        if !skb.pull(Sunh::LEN) {
+            return Err(DropReason::TooShort);
+        }
+        let sent = match &hop.via {
+            // UDP has no port for it.
+            Via::Udp(_) if lite => return Err(DropReason::NotForwarded),
+            Via::Udp(prefix) => {
+                let header = self.expand(ifindex, &header, prefix, &skb)?;
+                hop.path.forward_udp(skb, &header)
+            }
+            Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, lite, &header.bytes()),
+        };
+        self.sent(hop, sent)
+    }
+
+    /// Counts a packet that was given to its next hop.
+    pub(super) fn sent(&self, hop: &Hop, result: Result) -> Result<(), DropReason> {
+        result.map_err(|e| match e == EMSGSIZE {
+            true => DropReason::TooLong,
+            false => DropReason::NotForwarded,
+        })?;
         hop.packets.fetch_add(1, Relaxed);
         self.forwarded.fetch_add(1, Relaxed);
         Ok(())
     }
 
-    fn serves_sunh(&self, ifindex: u32) -> bool {
-        self.ports.get(ifindex).is_some_and(|port| port.sunh)
+    fn serves(&self, ifindex: u32, serves: impl FnOnce(&Port) -> bool) -> bool {
+        self.ports.get(ifindex).is_some_and(|port| serves(&port))
     }
 
     /// Adds a way to an address. Process context.
@@ -124,11 +157,18 @@ impl Node {
         if config.gone {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
-        if !self.serves_sunh(ifindex) {
-            return Err(Refusal::new(
-                ENODEV,
+        let (serves, not_served) = match via {
+            Via::Udp(_) => (
+                self.serves(ifindex, |port| port.udp),
+                c"the device is not a port that serves UDP",
+            ),
+            Via::Ip(_) | Via::Mac(_) => (
+                self.serves(ifindex, |port| port.sunh),
                 c"the device is not a port that serves SUNH",
-            ));
+            ),
+        };
+        if !serves {
+            return Err(Refusal::new(ENODEV, not_served));
         }
         let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).map_err(no_memory)?;
         let old = self.routes.get(address.into());
@@ -138,7 +178,7 @@ impl Node {
             }
             let _ = hops.push_within_capacity(hop.clone());
         }
-        let path = self.hop_path(ifindex, via)?;
+        let path = self.hop_path(address, ifindex, via)?;
         path.resolve();
         let hop = Hop {
             ifindex,
@@ -156,13 +196,25 @@ impl Node {
             .map_err(|e| Refusal::new(e, c"no memory for the route"))
     }
 
-    fn hop_path(&self, ifindex: u32, via: Via) -> Result<Path, Refusal> {
-        let (remote, mac) = match via {
-            Via::Ip(addr) => (addr, None),
-            Via::Mac(mac) => ([0; 16], Some(mac)),
+    fn hop_path(&self, address: u16, ifindex: u32, via: Via) -> Result<Path, Refusal> {
+        let (encap, remote, mac) = match via {
+            Via::Ip(addr) => (Encap::Sunh, addr, None),
+            Via::Mac(mac) => (Encap::Sunh, [0; 16], Some(mac)),
+            Via::Udp(prefix) => {
+                let addr = prefix.address(address).ok_or_else(|| {
+                    Refusal::new(
+                        ERANGE,
+                        c"the address has bits beyond those of the host part",
+                    )
+                })?;
+                match prefix.is_v4() {
+                    true => (Encap::Udp4, addr, None),
+                    false => (Encap::Udp6, addr, None),
+                }
+            }
         };
         let config = PathConfig {
-            encap: Encap::Sunh,
+            encap,
             ifindex,
             local: [0; 16],
             remote,
@@ -172,7 +224,7 @@ impl Node {
             hop_limit: 0,
             flow_label: 0,
             sport: 0,
-            dport: 0,
+            dport: self.params.get(params::UDP_PORT) as u16,
             ethertype: crate::kapi::params::ethertype(),
         };
         Path::new(self.net, &config)

@@ -9,7 +9,7 @@ use crate::{
     conn::Conn,
     kapi::{path::Encap, skb::SkBuff},
     proto::{
-        wire::{PdlHeader, Sunh, TalHeader, FIXED_LEN},
+        wire::{PdlHeader, Sunh, TalHeader, UdpIp, FIXED_LEN},
         DropReason,
     },
 };
@@ -27,7 +27,7 @@ impl Node {
     pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, mut skb: SkBuff) {
         let result = sunh_header(&mut skb).and_then(|header| {
             if let Some(route) = self.route_of(ifindex, &header) {
-                return self.forward(&route, &header, skb);
+                return self.forward(ifindex, lite, &route, &header, skb);
             }
             let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
             conn.receive(path, skb);
@@ -76,7 +76,14 @@ impl Node {
     }
 
     /// A datagram on our UDP port, data at the PDL header. Softirq.
-    pub(crate) fn rx_udp(&self, src: [u8; 16], dst: [u8; 16], ifindex: u32, mut skb: SkBuff) {
+    pub(crate) fn rx_udp(&self, ifindex: u32, header: &UdpIp, mut skb: SkBuff) {
+        if let Some(to) = self.compress(ifindex, header) {
+            if let Err(reason) = self.pass_on(&to, skb) {
+                self.count_drop(reason);
+            }
+            return;
+        }
+        let (src, dst) = (header.source, header.destination);
         let found = self.conn_of(&mut skb).and_then(|conn| {
             if conn.identity().encap == Encap::Sunh {
                 return Err(DropReason::WrongPath);

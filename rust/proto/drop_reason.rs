@@ -37,7 +37,8 @@ reasons! {
     ShortBlock = 3, "short_block";
     /// No connection has this DCID. Counted by the owner of the connection table.
     NoConnection = 4, "no_connection";
-    /// The source address is not the connection's remote address. Counted by the owner.
+    /// The source address is not the connection's remote address, or none that a gateway could
+    /// answer. Counted by the owner.
     WrongSource = 5, "wrong_source";
     /// The connection has not been started. Counted by the owner.
     NotStarted = 6, "not_started";
@@ -81,9 +82,12 @@ reasons! {
     WrongPath = 25, "wrong_path";
     /// A frame to be forwarded whose Hop Limit is used up. Counted by the owner.
     HopLimit = 26, "hop_limit";
-    /// A frame that could not be forwarded: longer than the next device's MTU, no next hop that is
-    /// up. Counted by the owner.
+    /// A packet that could not be forwarded: no next hop that is up and takes it. Counted by the
+    /// owner.
     NotForwarded = 27, "not_forwarded";
+    /// A packet to be forwarded that is longer than the way to the next hop carries. Counted by the
+    /// owner.
+    TooLong = 28, "too_long";
 }
 
 impl From<Malformed> for DropReason {

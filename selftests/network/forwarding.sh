@@ -54,6 +54,7 @@ switched() {
 	ends 2 || return 1
 	transfers 2 200 60000 16 || return 1
 	tap_equal 0 "$(drops "$nodeS" not_forwarded)" "frames not forwarded" || return 1
+	tap_equal 0 "$(drops "$nodeS" too_long)" "frames that were too long" || return 1
 	# A flow keeps its link, so nothing was reordered or lost.
 	tap_equal 0 "$(conn_sum "$nodeB" 2 rx-out-of-order retrans-fast)" "out of order"
 }
@@ -121,12 +122,12 @@ hop_limit() {
 
 too_long() {
 	local before status=0
-	before=$(drops "$nodeS" not_forwarded)
+	before=$(drops "$nodeS" too_long)
 	ip -n "$nodeS" link set l0 mtu 1500 && ip -n "$nodeS" link set l1 mtu 1500 || return 1
 	ends 5 pdl_dead_time 50000000 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 5 write 4 60000 1 || status=$?
 	tap_equal 3 "$status" status || return 1
-	[ "$(drops "$nodeS" not_forwarded)" -gt "$before" ] || return 1
+	[ "$(drops "$nodeS" too_long)" -gt "$before" ] || return 1
 	ip -n "$nodeS" link set l0 mtu 9000 && ip -n "$nodeS" link set l1 mtu 9000
 }
 
@@ -137,7 +138,7 @@ refusals() {
 	tap_refused "not a port" on "$nodeS" superp route add 2 dev lo lladdr "$mac" || return 1
 	tap_refused "not a SUNH address of 12 bits" on "$nodeS" superp route add 4096 dev l0 lladdr "$mac" || return 1
 	tap_refused "not a SUNH address" on "$nodeS" superp route add 0 dev l0 lladdr "$mac" || return 1
-	tap_refused "via or lladdr is missing" on "$nodeS" superp route add 2 dev l0 || return 1
+	tap_refused "via, lladdr or prefix is missing" on "$nodeS" superp route add 2 dev l0 || return 1
 	tap_refused "no such route" on "$nodeS" superp route del 9 || return 1
 	tap_refused "routes use the port" on "$nodeS" superp dev del l0
 }

@@ -71,21 +71,23 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def udp4(source, destination, payload, sport=51900, surplus=b"", check=0):
+def udp4(source, destination, payload, sport=51900, surplus=b"", check=0, tos=0, ttl=64):
     """IPv4 and UDP around a payload; surplus follows what the UDP length covers."""
     length = 8 + len(payload)
-    header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + length + len(surplus), 0, 0, 64, 17, 0, source, destination)
+    total = 20 + length + len(surplus)
+    header = struct.pack(">BBHHHBBH4s4s", 0x45, tos, total, 0, 0, ttl, 17, 0, source, destination)
     header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
     return header + struct.pack(">HHHH", sport, 7777, length, check) + payload + surplus
 
 
-def udp6(source, destination, payload, sport=51900, check=None):
+def udp6(source, destination, payload, sport=51900, check=None, tclass=0, flow_label=0, hop_limit=64):
     """IPv6 and UDP around a payload, with the right checksum unless told."""
     length = 8 + len(payload)
     datagram = struct.pack(">HHHH", sport, 7777, length, 0) + payload
     if check is None:
         check = checksum(source + destination + struct.pack(">II", length, 17) + datagram) or 0xFFFF
-    header = struct.pack(">IHBB16s16s", 6 << 28, length, 17, 64, source, destination)
+    first = 6 << 28 | tclass << 20 | flow_label
+    header = struct.pack(">IHBB16s16s", first, length, 17, hop_limit, source, destination)
     return header + datagram[:6] + struct.pack(">H", check) + datagram[8:]
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Wire formats: one file per header, each with its length, `parse` and `bytes` [proto 2].
 
+mod gateway;
 mod op;
 mod opcode;
 mod packet;
@@ -10,6 +11,7 @@ mod tal;
 #[cfg(test)]
 mod tests;
 
+pub use gateway::{Prefix, UdpIp, DYNAMIC_PORTS};
 pub use op::{
     AtomicKind, AtomicOp, AtomicResponseOp, ExtFlags, Op, ReadOp, ReadResponseOp, SendOp,
     SendQpExtOp, SendQpOp, TransactionErrorOp, WriteExtOp, WriteOp, QP_MAX,

@@ -70,7 +70,7 @@ impl Client {
         })
     }
 
-    /// Turns forwarding of SUNH frames on or off.
+    /// Turns forwarding on or off, of SUNH frames and between SUNH and UDP.
     pub fn set_forwarding(&mut self, on: bool) -> Result<()> {
         self.change(cmd::NODE_SET, node::ATTRS, |to| {
             to.put_u8(node::FORWARDING, on.into());
@@ -90,6 +90,10 @@ impl Client {
             match via {
                 Via::Via(addr) => to.put(route::VIA, &octets(addr)),
                 Via::Lladdr(mac) => to.put(route::LLADDR, &mac.0),
+                Via::Prefix(prefix) => {
+                    to.put(route::PREFIX, &octets(prefix.addr));
+                    to.put_u8(route::PREFIX_LEN, prefix.len);
+                }
             }
         })
     }

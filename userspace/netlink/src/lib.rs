@@ -27,8 +27,8 @@ pub use conn::{Conn, ConnSpec, Path, PathSpec};
 pub use error::{Error, Refusal};
 pub use event::{Event, EventKind, Events};
 pub use object::{
-    ConnState, Counters, Encap, Mac, Node, Param, Port, PortEncap, PortState, Qp, Region, Route,
-    Via,
+    ConnState, Counters, Encap, Mac, Node, Param, Port, PortEncap, PortState, Prefix, Qp, Region,
+    Route, Via,
 };
 
 /// Result of everything here.

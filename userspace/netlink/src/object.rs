@@ -213,6 +213,41 @@ impl Serialize for Mac {
     }
 }
 
+/// The prefix of a subnet: an IP address and a number of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The address, with a host part of 0.
+    pub addr: IpAddr,
+    /// Bits before the host part.
+    pub len: u8,
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "not a prefix: an IP address, a slash, and a number of bits";
+        let (addr, len) = text.split_once('/').ok_or(WRONG)?;
+        let digits = len.bytes().all(|digit| digit.is_ascii_digit());
+        Ok(Self {
+            addr: addr.parse().map_err(|_| WRONG)?,
+            len: len.parse().ok().filter(|_| digits).ok_or(WRONG)?,
+        })
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// Named numbers in the kernel's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(pub Vec<(String, u64)>);
@@ -288,9 +323,9 @@ pub struct Node {
     /// Address of the connection manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cm_address: Option<IpAddr>,
-    /// Whether SUNH frames are forwarded.
+    /// Whether packets are forwarded.
     pub forwarding: bool,
-    /// SUNH frames forwarded so far.
+    /// Packets forwarded so far.
     pub forwarded: u64,
 }
 
@@ -324,6 +359,8 @@ pub enum Via {
     Via(IpAddr),
     /// Its Ethernet address.
     Lladdr(Mac),
+    /// There is none: UDP reaches the node at its IP address, which has this prefix.
+    Prefix(Prefix),
 }
 
 /// A next hop of a SUNH address.
@@ -347,11 +384,13 @@ impl Route {
     pub(crate) fn read(o: Object<'_>) -> Result<Self> {
         let via = o.addr(route::VIA).map(Via::Via);
         let mac = o.mac(route::LLADDR).map(Via::Lladdr);
+        let prefix = o.addr(route::PREFIX).zip(o.int(route::PREFIX_LEN));
+        let prefix = prefix.map(|(addr, len)| Via::Prefix(Prefix { addr, len }));
         Ok(Self {
             address: o.need(o.int(route::ADDRESS), "route without address")?,
             ifindex: o.need(o.int(route::IFINDEX), "route without ifindex")?,
             ifname: o.text(route::IFNAME).unwrap_or_default(),
-            via: o.need(via.or(mac), "route without next hop")?,
+            via: o.need(via.or(mac).or(prefix), "route without next hop")?,
             packets: o.int(route::PACKETS).unwrap_or(0),
         })
     }
@@ -542,6 +581,25 @@ mod tests {
         });
         let addrs = Object(Attrs(&bytes)).addrs(port::ADDRESS);
         assert_eq!(addrs, [v4, "fd00::1".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_route_without_next_hop_has_a_prefix() {
+        let addr: IpAddr = "10.23.0.0".parse().unwrap();
+        let read = |with_len: bool| {
+            let bytes = attrs(|to| {
+                to.put_u16(route::ADDRESS, 2);
+                to.put_u32(route::IFINDEX, 3);
+                to.put(route::PREFIX, &octets(addr));
+                if with_len {
+                    to.put_u8(route::PREFIX_LEN, 16);
+                }
+            });
+            Route::read(Object(Attrs(&bytes)))
+        };
+        let prefix = Prefix { addr, len: 16 };
+        assert_eq!(read(true).unwrap().via, Via::Prefix(prefix));
+        assert!(read(false).is_err());
     }
 
     #[test]

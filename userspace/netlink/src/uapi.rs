@@ -131,7 +131,8 @@ pub mod node {
     /// Address of the connection manager, kept for the programs that talk to it; the
     /// unspecified address is none. IPv4 is mapped into IPv6. (binary)
     pub const CM_ADDRESS: u16 = 13;
-    /// 1 if SUNH frames to addresses with a route are forwarded between ports. (u8)
+    /// 1 if packets to addresses with a route are forwarded: SUNH frames between ports, and
+    /// to and from nodes that are reached over UDP. (u8)
     pub const FORWARDING: u16 = 14;
     /// Number of SUNH frames forwarded. (uint)
     pub const FORWARDED: u16 = 15;
@@ -220,7 +221,7 @@ pub mod node {
 pub mod route {
     /// The SUNH address. (u16)
     pub const ADDRESS: u16 = 1;
-    /// Index of the device, which is a port that serves SUNH. (u32)
+    /// Index of the device, which is a port that serves SUNH, with prefix UDP. (u32)
     pub const IFINDEX: u16 = 2;
     /// Name of the device. (string)
     pub const IFNAME: u16 = 3;
@@ -231,6 +232,13 @@ pub mod route {
     pub const LLADDR: u16 = 5;
     /// Number of frames sent to this next hop. (uint)
     pub const PACKETS: u16 = 6;
+    /// Instead of via: the address is that of a node beyond SUNH, reached over UDP at the
+    /// IP address which begins with these bits and ends with the SUNH address. IPv4 is
+    /// mapped into IPv6. (binary)
+    pub const PREFIX: u16 = 7;
+    /// Number of bits of the prefix, of 32 of an IPv4 address, of 128 of an IPv6 address.
+    /// It leaves nh_num_caddr_bits to 16 bits. (u8)
+    pub const PREFIX_LEN: u16 = 8;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -261,6 +269,16 @@ pub mod route {
         super::Attr {
             number: PACKETS,
             name: "packets",
+            nested: None,
+        },
+        super::Attr {
+            number: PREFIX,
+            name: "prefix",
+            nested: None,
+        },
+        super::Attr {
+            number: PREFIX_LEN,
+            name: "prefix-len",
             nested: None,
         },
     ];

@@ -42,7 +42,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: Option<ConnVerb>,
     },
-    /// Routes of SUNH: where frames to other nodes are forwarded, once "superp node set forwarding on".
+    /// Routes of SUNH: where packets to other nodes are forwarded, once "superp node set forwarding on".
     Route {
         #[command(subcommand)]
         verb: Option<RouteVerb>,
@@ -114,7 +114,7 @@ pub(crate) enum NodeSetting {
         #[arg(value_parser = crate::words::address_or_none)]
         addr: crate::words::OptionalAddr,
     },
-    /// Whether SUNH frames are forwarded between ports: on or off.
+    /// Whether packets are forwarded, SUNH frames between ports and between SUNH and UDP: on or off.
     Forwarding {
         /// on or off.
         #[arg(value_parser = |text: &str| crate::words::switch("forwarding", text), action = clap::ArgAction::Set)]
@@ -127,13 +127,15 @@ pub(crate) enum RouteVerb {
     /// Show routes.
     #[command(alias = "list")]
     Show,
-    /// Add a next hop: superp route add ADDRESS dev DEV via IP-ADDRESS, or lladdr MAC
+    /// Add a next hop: superp route add ADDRESS dev DEV via IP-ADDRESS, or lladdr MAC, or prefix PREFIX
     ///
-    /// Several next hops of an address share its flows.
+    /// Several next hops of an address share its flows. With a prefix the address is that of a node
+    /// beyond SUNH: packets go to its IP address over UDP, and its datagrams to the IP addresses of
+    /// SUNH nodes, once IP has brought them here ("ip route add local"), go on in SUNH.
     Add {
         /// The SUNH address: a number, or an IP address whose low bits it is.
         address: String,
-        /// dev DEV, then via IP-ADDRESS or lladdr MAC.
+        /// dev DEV, then via IP-ADDRESS, lladdr MAC or prefix IP-ADDRESS/BITS.
         #[arg(required = true, value_name = "KEY VALUE", value_parser = Words(crate::route::SETTINGS), hide_possible_values = true)]
         settings: Vec<String>,
     },

@@ -8,13 +8,17 @@ use crate::out::{Out, Table};
 use crate::words::{number, pairs, value, Setting};
 use serde_json::json;
 use std::net::IpAddr;
-use superp_netlink::{Client, Mac, Via};
+use superp_netlink::{Client, Mac, Prefix, Via};
 
 /// Keys of `route add`.
 pub(crate) const SETTINGS: &[Setting] = &[
-    ("dev", "device, a port that serves SUNH"),
+    ("dev", "device, a port that serves SUNH; with prefix, UDP"),
     ("via", "IP address of the next hop"),
     ("lladdr", "Ethernet address of the next hop, instead of via"),
+    (
+        "prefix",
+        "of the subnet, as 10.23.0.0/16 or fd23::/112: the node is reached over UDP at its IP address",
+    ),
 ];
 
 /// Keys of `route del`.
@@ -29,7 +33,7 @@ pub(crate) fn run(verb: Option<RouteVerb>, out: &mut Out) -> Result<(), Failure>
             let address = sunh_address(&address, bits)?;
             let (dev, via) = hop(&settings)?;
             let ifindex = index(&dev.ok_or_else(|| Failure::new("dev is missing"))?)?;
-            let via = via.ok_or_else(|| Failure::new("via or lladdr is missing"))?;
+            let via = via.ok_or_else(|| Failure::new("via, lladdr or prefix is missing"))?;
             client.add_route(address, ifindex, via)?;
             out.done(&json!({ "address": address }))
         }
@@ -74,13 +78,14 @@ fn hop(settings: &[String]) -> Result<(Option<String>, Option<Via>), Failure> {
             }
             "via" => Via::Via(value::<IpAddr>(key, text, "an IP address")?),
             "lladdr" => Via::Lladdr(value::<Mac>(key, text, "an Ethernet address")?),
+            "prefix" => Via::Prefix(value::<Prefix>(key, text, "a prefix, as 10.23.0.0/16")?),
             _ => {
-                let text = format!("{key}: not a setting of a route (dev, via, lladdr)");
+                let text = format!("{key}: not a setting of a route (dev, via, lladdr, prefix)");
                 return Err(Failure::new(text));
             }
         };
         if via.replace(hop).is_some() {
-            return Err(Failure::new("a next hop has either via or lladdr"));
+            return Err(Failure::new("a next hop has one of via, lladdr and prefix"));
         }
     }
     Ok((dev, via))
@@ -98,6 +103,7 @@ fn show(client: &mut Client, out: &mut Out) -> Result<(), Failure> {
                 match route.via {
                     Via::Via(addr) => format!("via {addr}"),
                     Via::Lladdr(mac) => format!("lladdr {mac}"),
+                    Via::Prefix(prefix) => format!("udp, prefix {prefix}"),
                 },
                 route.packets.to_string(),
             ]);
@@ -135,7 +141,21 @@ mod tests {
         let (dev, via) = hop(&words("dev eth0 via 10.0.0.1")).unwrap();
         assert_eq!(dev.as_deref(), Some("eth0"));
         assert_eq!(via, Some(Via::Via("10.0.0.1".parse().unwrap())));
-        for wrong in ["via 10.0.0.1 lladdr 02:00:00:00:00:01", "via eth0", "mtu 3"] {
+        let (_, via) = hop(&words("dev eth0 prefix fd23::/112")).unwrap();
+        let prefix = Prefix {
+            addr: "fd23::".parse().unwrap(),
+            len: 112,
+        };
+        assert_eq!(via, Some(Via::Prefix(prefix)));
+        for wrong in [
+            "via 10.0.0.1 lladdr 02:00:00:00:00:01",
+            "via 10.0.0.1 prefix 10.0.0.0/16",
+            "via eth0",
+            "prefix 10.0.0.0",
+            "prefix 10.0.0.0/+16",
+            "prefix 10.0.0.0/256",
+            "mtu 3",
+        ] {
             assert!(hop(&words(wrong)).is_err(), "{wrong}");
         }
     }

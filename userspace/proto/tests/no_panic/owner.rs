@@ -8,7 +8,7 @@ extern crate alloc;
 #[path = "../../../../rust/proto/mod.rs"]
 pub mod proto;
 
-use proto::wire::{Op, Sunh};
+use proto::wire::{Op, Prefix, Sunh, UdpIp};
 use proto::*;
 
 pub struct Heap;
@@ -213,6 +213,15 @@ pub fn blocks(packet: &Packet<'_>, index: usize) -> (Option<Block>, usize, Optio
 #[inline(never)]
 pub fn sunh(bytes: &[u8; Sunh::LEN]) -> Option<[u8; Sunh::LEN]> {
     Some(Sunh::parse(bytes).forwarded()?.bytes())
+}
+
+#[inline(never)]
+pub fn gateway(base: [u8; 16], bits: u32, sunh: &Sunh, udp: &UdpIp) -> Option<(UdpIp, Sunh)> {
+    let prefix = Prefix::new(base, bits)?;
+    Some((
+        sunh.to_udp_ip(&prefix)?,
+        Sunh::from_udp_ip(udp, &prefix, sunh.next_header)?,
+    ))
 }
 
 #[inline(never)]

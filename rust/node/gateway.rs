@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The gateway between SUNH and UDP/IP: a node that forwards, and has routes of both kinds.
+//!
+//! A packet is passed on only if its source has a route back, over the device and by the
+//! encapsulation that it came with: nobody on one side can speak in the name of the other side.
+//! Nothing but the network headers is read or changed. Everything here runs in softirq.
+
+use kernel::{
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+};
+
+use super::{
+    conns::sunh_of,
+    routes::{Route, Via},
+    Node,
+};
+use crate::{
+    kapi::{params::next_header, skb::SkBuff},
+    params,
+    proto::{
+        wire::{Prefix, Sunh, UdpIp, FIXED_LEN},
+        DropReason,
+    },
+};
+
+/// A datagram to be passed on: the SUNH header that stands for its own, and its way.
+pub(super) struct Compressed {
+    pub(super) header: Sunh,
+    pub(super) route: Arc<Route>,
+}
+
+/// A packet without the fixed headers is none of SUPERp; padded, it could look like one.
+fn check_length(skb: &SkBuff) -> Result<(), DropReason> {
+    match skb.len() {
+        0..FIXED_LEN => Err(DropReason::TooShort),
+        _ => Ok(()),
+    }
+}
+
+impl Node {
+    /// The UDP/IP headers of a SUNH frame, which came in on a device and goes to a node beyond SUNH.
+    /// `skb` has what follows the SUNH header.
+    pub(super) fn expand(
+        &self,
+        ifindex: u32,
+        header: &Sunh,
+        prefix: &Prefix,
+        skb: &SkBuff,
+    ) -> Result<UdpIp, DropReason> {
+        if header.next_header != next_header() {
+            return Err(DropReason::NextHeader);
+        }
+        check_length(skb)?;
+        let back = self.routes.get(header.source.into());
+        let by_sunh = |via: &Via| !matches!(via, Via::Udp(_));
+        if !back.is_some_and(|route| route.vias(ifindex).any(by_sunh)) {
+            return Err(DropReason::WrongSource);
+        }
+        header.to_udp_ip(prefix).ok_or(DropReason::WrongSource)
+    }
+
+    /// Whether a datagram, which came in on a device, is to be passed on to a SUNH node.
+    pub(super) fn compress(&self, ifindex: u32, udp: &UdpIp) -> Option<Compressed> {
+        if !self.forwarding.load(Relaxed) {
+            return None;
+        }
+        let bits = self.params.get(params::NUM_CADDR_BITS);
+        let source = sunh_of(&udp.source, bits);
+        let back = self.routes.get(source.into())?;
+        let header = back.vias(ifindex).find_map(|via| match via {
+            Via::Udp(prefix) => Sunh::from_udp_ip(udp, prefix, next_header()),
+            Via::Ip(_) | Via::Mac(_) => None,
+        });
+        let header = header.filter(|header| header.source == source)?;
+        let route = self.routes.get(header.destination.into())?;
+        Some(Compressed { header, route })
+    }
+
+    /// Sends a datagram, which begins with its PDL header, on its way.
+    pub(super) fn pass_on(&self, to: &Compressed, skb: SkBuff) -> Result<(), DropReason> {
+        check_length(&skb)?;
+        let header = to.header.forwarded().ok_or(DropReason::HopLimit)?;
+        let hop = to.route.hop_of(&header).ok_or(DropReason::NotForwarded)?;
+        if matches!(hop.via, Via::Udp(_)) {
+            // IP has its own ways from UDP to UDP.
+            return Err(DropReason::NotForwarded);
+        }
+        self.sent(hop, hop.path.forward(skb, false, &header.bytes()))
+    }
+}
