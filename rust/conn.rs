@@ -7,6 +7,7 @@
 //! core is drained by [`Conn::run`]: events, new transactions, packets.
 
 mod flow;
+mod paths;
 mod rx;
 mod tx;
 
@@ -32,6 +33,8 @@ use crate::{
     work::Work,
 };
 
+pub(crate) use paths::{Ends, PATHS_MAX};
+
 /// Storage of the core in kernel memory.
 pub(crate) struct Kernel;
 
@@ -43,18 +46,24 @@ impl proto::Slabs for Kernel {
     }
 }
 
-/// What a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
-pub(crate) struct ConnParams {
-    /// `None`: the smallest one that is free and was not in use lately.
-    pub(crate) local_cid: Option<u16>,
-    pub(crate) encap: Encap,
-    /// 0: by route (UDP), or the only port that serves SUNH.
+/// What a path of a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
+pub(crate) struct PathParams {
+    /// 0, with one path only: by route (UDP), or the only port that serves SUNH.
     pub(crate) ifindex: u32,
     /// `None`: what the stack would use towards `remote`.
     pub(crate) local: Option<[u8; 16]>,
     pub(crate) remote: [u8; 16],
     /// Static Ethernet address of the peer; `None`: by ARP or neighbour discovery.
     pub(crate) mac: Option<[u8; 6]>,
+}
+
+/// What a connection is made of.
+pub(crate) struct ConnParams {
+    /// `None`: the smallest one that is free and was not in use lately.
+    pub(crate) local_cid: Option<u16>,
+    pub(crate) encap: Encap,
+    /// 1 to [`PATHS_MAX`].
+    pub(crate) paths: KVec<PathParams>,
     /// 0: any.
     pub(crate) partition: u32,
     pub(crate) tclass: u8,
@@ -62,7 +71,7 @@ pub(crate) struct ConnParams {
     pub(crate) hop_limit: Option<u8>,
     /// `None`: chosen from the connection's ids.
     pub(crate) flow_label: Option<u32>,
-    /// Every packet is another flow to the network; only without order.
+    /// Every packet takes another path, and is another flow to the network; only without order.
     pub(crate) spray: bool,
     /// Bytes from the PDL header to the end of a packet; `None`: what the path carries.
     pub(crate) mtu: Option<u32>,
@@ -70,16 +79,14 @@ pub(crate) struct ConnParams {
 }
 
 /// [`ConnParams`] with everything decided.
-#[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) cid: u16,
     pub(crate) encap: Encap,
-    pub(crate) ifindex: u32,
+    /// Those of the first path: sockets know the connection by them.
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
-    pub(crate) local_sunh: u16,
-    pub(crate) remote_sunh: u16,
-    pub(crate) mac: Option<[u8; 6]>,
+    /// 1 to [`PATHS_MAX`].
+    pub(crate) paths: KVec<Ends>,
     pub(crate) partition: u32,
     pub(crate) tclass: u8,
     pub(crate) hop_limit: u8,
@@ -94,6 +101,13 @@ pub(crate) struct Identity {
 pub(crate) struct Start {
     pub(crate) psn: Option<u32>,
     pub(crate) xid: Option<u16>,
+}
+
+impl Identity {
+    /// The peer's SUNH address.
+    pub(crate) fn remote_sunh(&self) -> u16 {
+        self.paths.first().map_or(0, |ends| ends.remote_sunh)
+    }
 }
 
 /// State of a connection.
@@ -119,7 +133,8 @@ pub(crate) struct ConnInfo {
     pub(crate) state: ConnState,
     /// Why it broke, or "".
     pub(crate) cause: &'static str,
-    pub(crate) identity: Identity,
+    /// With the start values of the present life.
+    pub(crate) config: Config,
 }
 
 /// Counters of the module's own, beside [`Stats`].
@@ -154,7 +169,7 @@ struct Inner {
     proto: Connection<Kernel>,
     flows: flow::Flows,
     rx: rx::Receiver,
-    path: Option<Path>,
+    ways: paths::Ways,
     /// Counters; `proto` is unused here.
     stats: ConnStats,
     /// When the timer fires, ns; `u64::MAX`: not armed.
@@ -196,13 +211,16 @@ fn fresh(config: &Config) -> Result<(Connection<Kernel>, flow::Flows, rx::Receiv
 }
 
 impl Conn {
-    /// A connection in state `Created`, not yet in any table. Process context.
+    /// A connection in state `Created`, not yet in any table. `paths` are those of
+    /// [`Identity::paths`]. Process context.
     pub(crate) fn new(
         node: Arc<Node>,
         identity: Identity,
-        path: Path,
+        paths: KVec<Path>,
     ) -> Result<Arc<Conn>, Refusal> {
         let (proto, flows, rx) = fresh(&identity.config)?;
+        let ways = paths::Ways::new(&identity, paths, proto.psn_slots())
+            .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
         Arc::pin_init(
             try_pin_init!(Conn {
                 node,
@@ -215,7 +233,7 @@ impl Conn {
                     proto,
                     flows,
                     rx,
-                    path: Some(path),
+                    ways,
                     stats: ConnStats::default(),
                     armed: u64::MAX,
                     resume: u64::MAX,
@@ -310,9 +328,7 @@ impl Conn {
                 ))
             }
         }
-        if let Some(path) = &inner.path {
-            path.resolve();
-        }
+        inner.ways.paths().for_each(Path::resolve);
         inner.state = ConnState::Established;
         self.established.store(true, Relaxed);
         self.tell_state(ConnState::Established, "");
@@ -381,8 +397,8 @@ impl Conn {
     ///
     /// `ENODEV` when its device is gone, `ENOMEM`.
     pub(crate) fn restart(self: &Arc<Self>, start: Start) -> Result<(), Refusal> {
-        let mut config = self.info().identity.config;
-        if self.inner.lock().path.is_none() {
+        let mut config = self.info().config;
+        if self.inner.lock().ways.closed() {
             return Err(Refusal::new(
                 ENODEV,
                 c"the device of the connection is gone: remove the connection",
@@ -420,12 +436,6 @@ impl Conn {
     /// What the node's receive budget knows of it. Any context.
     pub(crate) fn activity(&self) -> Activity {
         self.inner.lock().activity
-    }
-
-    /// Gives up the path, and with it the device; nothing is sent any more. Process context.
-    pub(crate) fn close_path(&self) {
-        let path = self.inner.lock().path.take();
-        drop(path);
     }
 
     /// Queues a work and sends what can be sent. Any order of calls is the order on the wire.
@@ -545,7 +555,7 @@ impl Conn {
         self.broken(&mut inner, cause, Code::ABORTED);
         self.run(&mut inner, timer::now());
         self.unlock(inner);
-        self.close_path();
+        self.close_paths();
     }
 
     /// Completes what has not been submitted; the core completes the rest.
@@ -565,12 +575,13 @@ impl Conn {
         self.tell_state(ConnState::Created, "");
     }
 
-    /// Breaks the connection when its packets no longer fit the path: what is under way was cut to
+    /// Breaks the connection when its packets no longer fit any path: what is under way was cut to
     /// the old size, and would be lost for ever.
     pub(crate) fn check_mtu(self: &Arc<Self>) {
-        let fits = match &self.inner.lock().path {
-            Some(path) => path.mtu() >= self.identity.config.mtu,
-            None => true,
+        let fits = {
+            let inner = self.inner.lock();
+            let mut paths = inner.ways.paths();
+            inner.ways.closed() || paths.any(|path| path.mtu() >= self.identity.config.mtu)
         };
         if !fits {
             self.break_off("the MTU of the device fell below the connection's");
@@ -602,10 +613,7 @@ impl Conn {
         ConnInfo {
             state: inner.state,
             cause: inner.cause,
-            identity: Identity {
-                config: inner.proto.config().clone(),
-                ..self.identity.clone()
-            },
+            config: inner.proto.config().clone(),
         }
     }
 
@@ -640,7 +648,11 @@ impl TimerCallback for Conn {
             return;
         }
         let now = timer::now();
+        let timeouts = inner.proto.stats().timeouts;
         inner.proto.expire(now);
+        if inner.proto.stats().timeouts != timeouts {
+            inner.ways.timed_out();
+        }
         inner.resume = inner.flows.wake_paused(now).unwrap_or(u64::MAX);
         this.run(&mut inner, now);
         this.unlock(inner);

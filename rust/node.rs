@@ -34,7 +34,7 @@ use crate::{
 
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
-pub(crate) use routes::{Via, HOPS_MAX};
+pub(crate) use routes::{mixed, Via, HOPS_MAX};
 
 /// A refused request: the errno, and a sentence for the person who made it.
 pub(crate) struct Refusal {
@@ -159,7 +159,7 @@ impl Node {
         drop(udp);
         for (_, conn) in self.conns.iter() {
             conn.stop();
-            conn.close_path();
+            conn.close_paths();
         }
         self.conns.clear();
         self.lite.clear();

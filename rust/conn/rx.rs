@@ -462,9 +462,9 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes one packet, whose data begins at its first SUPERp header and whose source address was
-    /// checked. Its PDL header, which SUPERp-lite has not, and TAL header are linear. Softirq.
-    pub(crate) fn receive(self: &Arc<Self>, mut skb: SkBuff) {
+    /// Takes one packet, whose data begins at its first SUPERp header, from the path of
+    /// [`Conn::path_of`]. Its PDL header, which SUPERp-lite has not, and TAL header are linear. Softirq.
+    pub(crate) fn receive(self: &Arc<Self>, path: usize, mut skb: SkBuff) {
         let headers = match self.identity.config.lite {
             true => Packet::headers_len_lite(skb.head()),
             false => Packet::headers_len(skb.head()),
@@ -483,12 +483,9 @@ impl Conn {
         }
         let unacked = inner.proto.unacked_psn();
         let received = inner.process(self, &skb, now, false);
-        if let Some(path) = inner
-            .path
-            .as_ref()
-            .filter(|_| inner.proto.unacked_psn() != unacked)
-        {
-            path.confirm();
+        inner.ways.received(path);
+        if inner.proto.unacked_psn() != unacked {
+            inner.ways.confirm(path);
         }
         if matches!(received, Received::Held { .. } | Received::Delivered) {
             inner.follow_budget(&self.node, now);
@@ -501,7 +498,7 @@ impl Conn {
             }
             Received::Dropped(reason) => self.node.count_drop(reason),
             Received::Delivered | Received::AckOnly => skb.consume(),
-            Received::Duplicate => {}
+            Received::Duplicate => inner.ways.repeated(path),
         }
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);

@@ -335,8 +335,12 @@ impl Conn {
         let mut progress = false;
         while let Some(transmit) = inner.proto.poll_transmit(now) {
             progress = true;
-            let Some(path) = &inner.path else { continue };
-            let skb = match self.build(&mut inner.flows, path.headroom(), &transmit) {
+            let way = inner.ways.choose(&transmit, now);
+            let Some(path) = inner.ways.path(way) else {
+                continue;
+            };
+            let headroom = path.headroom();
+            let skb = match self.build(&mut inner.flows, headroom, &transmit) {
                 Ok(skb) => skb,
                 Err(BuildError::NoMemory) => {
                     count(&mut inner.stats.tx_no_memory, 1);
@@ -346,11 +350,7 @@ impl Conn {
                     if let Payload::Reply(reply) = &transmit.payload {
                         inner.proto.refuse_reply(reply.xid, code);
                     }
-                    match self.build(
-                        &mut inner.flows,
-                        path.headroom(),
-                        &transmit.without_payload(),
-                    ) {
+                    match self.build(&mut inner.flows, headroom, &transmit.without_payload()) {
                         Ok(skb) => skb,
                         Err(_) => continue,
                     }
@@ -360,7 +360,7 @@ impl Conn {
                 // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
                 inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
             }
-            if path.transmit(skb, inner.sprayed).is_err() {
+            if inner.ways.send(way, skb, inner.sprayed, now).is_err() {
                 count(&mut inner.stats.tx_path_errors, 1);
             }
         }

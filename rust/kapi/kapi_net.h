@@ -12,11 +12,12 @@ struct net;
 #define SUPERP_DEV_UNREGISTER	3
 #define SUPERP_DEV_MTU		4
 #define SUPERP_DEV_ADDR		5
+#define SUPERP_DEV_CARRIER	6
 
 /**
  * struct superp_device_info - what there is to know of a device
  * @mtu: bytes behind the Ethernet header
- * @up: whether it can send and receive
+ * @up: whether it can send and receive: it is up and has a carrier
  */
 struct superp_device_info {
 	u32 mtu;

@@ -102,6 +102,9 @@ static int superp_netdev_event(struct notifier_block *nb, unsigned long event, v
 	case NETDEV_CHANGEADDR:
 		kind = SUPERP_DEV_ADDR;
 		break;
+	case NETDEV_CHANGE:
+		kind = SUPERP_DEV_CARRIER;
+		break;
 	default:
 		return NOTIFY_DONE;
 	}
@@ -176,7 +179,7 @@ bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info 
 	if (!dev)
 		return false;
 	info->mtu = READ_ONCE(dev->mtu);
-	info->up = netif_running(dev);
+	info->up = netif_running(dev) && netif_carrier_ok(dev);
 	return true;
 }
 

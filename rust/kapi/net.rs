@@ -77,7 +77,7 @@ pub(crate) struct DeviceEvent {
 /// What can happen to a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceEventKind {
-    /// It can send and receive now.
+    /// It was brought up.
     Up,
     /// It is being taken down.
     Down,
@@ -88,6 +88,8 @@ pub(crate) enum DeviceEventKind {
     MtuChange,
     /// Its link-layer address has changed.
     AddrChange,
+    /// Its carrier came or went, or its flags changed.
+    CarrierChange,
 }
 
 impl DeviceEventKind {
@@ -98,6 +100,7 @@ impl DeviceEventKind {
             c::SUPERP_DEV_UNREGISTER => Self::Unregister,
             c::SUPERP_DEV_MTU => Self::MtuChange,
             c::SUPERP_DEV_ADDR => Self::AddrChange,
+            c::SUPERP_DEV_CARRIER => Self::CarrierChange,
             _ => return None,
         })
     }
@@ -109,7 +112,7 @@ pub(crate) fn device_mtu(net: Net, ifindex: u32) -> Option<u32> {
     device_info(net, ifindex).map(|info| info.mtu)
 }
 
-/// Whether a device can send and receive now. `None` if there is no such device. Any context.
+/// Whether a device can send and receive now: it is up and has a carrier. `None` if there is no such device. Any context.
 pub(crate) fn device_up(net: Net, ifindex: u32) -> Option<bool> {
     device_info(net, ifindex).map(|info| info.up)
 }

@@ -26,7 +26,7 @@
  * @config: as given
  * @local: our address, for IPv6
  * @remote: the peer's address
- * @dev: the device, for SUNH
+ * @dev: the device; NULL if the route decides
  * @dev_tracker: of the reference to it
  * @dst_cache: the route, for UDP
  * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
@@ -149,22 +149,26 @@ static bool superp_path_fits(const struct superp_path *path)
 static int superp_path_init(struct superp_path *path)
 {
 	const struct superp_path_config *config = &path->config;
-	struct net_device *dev;
+	bool sunh = config->encap == SUPERP_PATH_SUNH;
+	struct net_device *dev = NULL;
 
 	if (!superp_path_fits(path))
 		return -EINVAL;
 	/* Their tables are only there with IPv6. */
 	if (!ipv6_addr_v4mapped(&path->remote) && !config->has_mac && !ipv6_mod_enabled())
 		return -EAFNOSUPPORT;
-	if (config->encap != SUPERP_PATH_SUNH) {
+	if (sunh || config->ifindex) {
+		dev = netdev_get_by_index(path->net, config->ifindex, &path->dev_tracker,
+					  GFP_KERNEL);
+		if (!dev)
+			return -ENODEV;
+		path->dev = dev;
+	}
+	if (!sunh) {
 		path->headroom = LL_MAX_HEADER + SUPERP_UDP6_SIZE;
 		return dst_cache_init(&path->dst_cache, GFP_KERNEL);
 	}
 
-	dev = netdev_get_by_index(path->net, config->ifindex, &path->dev_tracker, GFP_KERNEL);
-	if (!dev)
-		return -ENODEV;
-	path->dev = dev;
 	if (dev->type != ARPHRD_ETHER && dev->type != ARPHRD_LOOPBACK)
 		return -EINVAL;
 	path->headroom = LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE;
@@ -415,18 +419,25 @@ drop:
 
 /**
  * superp_path_up - can the device of a path send?
- * @path: the path, which names a device
+ * @path: the path
+ * @len: bytes from the PDL header on that it has to take in one packet, or 0
  *
  * Context: any.
+ * Return: true also for a path without a device, whose route nobody knows.
  */
-bool superp_path_up(const struct superp_path *path)
+bool superp_path_up(const struct superp_path *path, u32 len)
 {
 	const struct net_device *dev = path->dev;
+	u32 headers = SUPERP_PATH_SUNH_SIZE;
 
-	guard(rcu)();
 	if (!dev)
-		dev = dev_get_by_index_rcu(path->net, path->config.ifindex);
-	return dev && netif_running(dev) && netif_carrier_ok(dev);
+		return true;
+	if (path->config.encap == SUPERP_PATH_UDP4)
+		headers = SUPERP_UDP4_SIZE;
+	else if (path->config.encap == SUPERP_PATH_UDP6)
+		headers = SUPERP_UDP6_SIZE;
+	return netif_running(dev) && netif_carrier_ok(dev) &&
+	       superp_path_less(READ_ONCE(dev->mtu), headers) >= len;
 }
 
 /* What is left of a packet's way in must not go out with it. */

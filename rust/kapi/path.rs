@@ -49,8 +49,8 @@ pub(crate) struct PathConfig {
 
 /// The way out for the packets of a connection.
 ///
-/// For SUNH it keeps its device: it must be dropped when that is unregistered, and in any case before
-/// `node::net_exit` of its namespace returns. Any context.
+/// It keeps its device, if it has one: it must be dropped when that is unregistered, and in any case
+/// before `node::net_exit` of its namespace returns. Any context.
 ///
 /// # Invariants
 ///
@@ -66,7 +66,7 @@ unsafe impl Sync for Path {}
 impl Path {
     /// Makes a path. Process context.
     ///
-    /// Errors: `ENODEV` if there is no such device, `EINVAL` if it is not an Ethernet device or
+    /// Errors: `ENODEV` if there is no such device, `EINVAL` if SUNH cannot go over it or
     /// the addresses do not suit the encapsulation, `EAFNOSUPPORT` without IPv6, `ENOMEM`.
     pub(crate) fn new(net: Net, config: &PathConfig) -> Result<Self> {
         let config = c::superp_path_config {
@@ -141,10 +141,11 @@ impl Path {
         to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), &header) })
     }
 
-    /// Whether the device of a path can send now; the path names one. Any context.
-    pub(crate) fn up(&self) -> bool {
+    /// Whether its device can now send a packet of `len` bytes from the PDL header on; 0 for any.
+    /// True also without a device of its own. Any context.
+    pub(crate) fn up(&self, len: u32) -> bool {
         // SAFETY: By the type invariant.
-        unsafe { c::superp_path_up(self.0.as_ptr()) }
+        unsafe { c::superp_path_up(self.0.as_ptr(), len) }
     }
 
     /// Begins to find the peer's Ethernet address, so that the first packets need not wait for it.

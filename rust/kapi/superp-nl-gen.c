@@ -36,10 +36,26 @@ static const struct netlink_range_validation superp_a_conn_mtu_range = {
 	.max	= 65535ULL,
 };
 
+static const struct netlink_range_validation superp_a_conn_path_ifindex_range = {
+	.min	= 1ULL,
+	.max	= S32_MAX,
+};
+
 /* Common nested types */
 const struct nla_policy superp_conn_param_nl_policy[SUPERP_A_CONN_PARAM_VALUE + 1] = {
 	[SUPERP_A_CONN_PARAM_NAME] = { .type = NLA_NUL_STRING, .len = 31, },
 	[SUPERP_A_CONN_PARAM_VALUE] = { .type = NLA_UINT, },
+};
+
+const struct nla_policy superp_conn_path_nl_policy[SUPERP_A_CONN_PATH_RX_PACKETS + 1] = {
+	[SUPERP_A_CONN_PATH_IFINDEX] = NLA_POLICY_FULL_RANGE(NLA_U32, &superp_a_conn_path_ifindex_range),
+	[SUPERP_A_CONN_PATH_IFNAME] = { .type = NLA_NUL_STRING, },
+	[SUPERP_A_CONN_PATH_LOCAL_ADDR] = NLA_POLICY_EXACT_LEN(16),
+	[SUPERP_A_CONN_PATH_REMOTE_ADDR] = NLA_POLICY_EXACT_LEN(16),
+	[SUPERP_A_CONN_PATH_LLADDR] = NLA_POLICY_EXACT_LEN(6),
+	[SUPERP_A_CONN_PATH_STATE] = NLA_POLICY_MAX(NLA_U32, 1),
+	[SUPERP_A_CONN_PATH_TX_PACKETS] = { .type = NLA_UINT, },
+	[SUPERP_A_CONN_PATH_RX_PACKETS] = { .type = NLA_UINT, },
 };
 
 /* SUPERP_CMD_NODE_SET - do */
@@ -76,7 +92,7 @@ static const struct nla_policy superp_conn_get_dump_nl_policy[SUPERP_A_CONN_WANT
 };
 
 /* SUPERP_CMD_CONN_NEW - do */
-static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_LITE + 1] = {
+static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_PATH + 1] = {
 	[SUPERP_A_CONN_LOCAL_CID] = { .type = NLA_U16, },
 	[SUPERP_A_CONN_REMOTE_CID] = { .type = NLA_U16, },
 	[SUPERP_A_CONN_ENCAP] = NLA_POLICY_MAX(NLA_U32, 2),
@@ -97,6 +113,7 @@ static const struct nla_policy superp_conn_new_nl_policy[SUPERP_A_CONN_LITE + 1]
 	[SUPERP_A_CONN_START_PSN] = { .type = NLA_U32, },
 	[SUPERP_A_CONN_START_XID] = { .type = NLA_U16, },
 	[SUPERP_A_CONN_PARAM] = NLA_POLICY_NESTED(superp_conn_param_nl_policy),
+	[SUPERP_A_CONN_PATH] = NLA_POLICY_NESTED(superp_conn_path_nl_policy),
 };
 
 /* SUPERP_CMD_CONN_DEL - do */
@@ -206,7 +223,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_CONN_NEW,
 		.doit		= superp_nl_conn_new_doit,
 		.policy		= superp_conn_new_nl_policy,
-		.maxattr	= SUPERP_A_CONN_LITE,
+		.maxattr	= SUPERP_A_CONN_PATH,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{

@@ -14,6 +14,7 @@
 
 /* Common nested types */
 extern const struct nla_policy superp_conn_param_nl_policy[SUPERP_A_CONN_PARAM_VALUE + 1];
+extern const struct nla_policy superp_conn_path_nl_policy[SUPERP_A_CONN_PATH_RX_PACKETS + 1];
 
 int superp_nl_node_get_doit(struct sk_buff *skb, struct genl_info *info);
 int superp_nl_node_set_doit(struct sk_buff *skb, struct genl_info *info);

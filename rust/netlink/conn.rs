@@ -2,9 +2,9 @@
 
 //! Connections.
 
-use super::{param, refused};
+use super::{param, port, refused};
 use crate::{
-    conn::{Conn, ConnParams, ConnState, ConnStats, Start},
+    conn::{Conn, ConnParams, ConnState, ConnStats, Ends, PathParams, Start, PATHS_MAX},
     kapi::{
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
@@ -38,23 +38,61 @@ fn encap(encap: Encap) -> u32 {
     }
 }
 
+/// Attributes of the ends of a path: those of a connection with one, and those of one of several.
+struct EndsAttrs {
+    ifindex: u32,
+    ifname: u32,
+    local: u32,
+    remote: u32,
+    lladdr: u32,
+}
+
+const WHOLE: EndsAttrs = EndsAttrs {
+    ifindex: SUPERP_A_CONN_IFINDEX,
+    ifname: SUPERP_A_CONN_IFNAME,
+    local: SUPERP_A_CONN_LOCAL_ADDR,
+    remote: SUPERP_A_CONN_REMOTE_ADDR,
+    lladdr: SUPERP_A_CONN_LLADDR,
+};
+
+const PATH: EndsAttrs = EndsAttrs {
+    ifindex: SUPERP_A_CONN_PATH_IFINDEX,
+    ifname: SUPERP_A_CONN_PATH_IFNAME,
+    local: SUPERP_A_CONN_PATH_LOCAL_ADDR,
+    remote: SUPERP_A_CONN_PATH_REMOTE_ADDR,
+    lladdr: SUPERP_A_CONN_PATH_LLADDR,
+};
+
+fn put_ends(msg: &mut Message<'_>, net: Net, ends: &Ends, attrs: &EndsAttrs) -> Result {
+    if ends.ifindex != 0 {
+        msg.put_u32(attrs.ifindex, ends.ifindex)?;
+        nl::with_device_name(net, ends.ifindex, |name| msg.put_text(attrs.ifname, name))
+            .transpose()?;
+    }
+    msg.put(attrs.local, &ends.local)?;
+    msg.put(attrs.remote, &ends.remote)?;
+    ends.mac.map_or(Ok(()), |mac| msg.put(attrs.lladdr, &mac))
+}
+
 fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     let info = conn.info();
-    let id = &info.identity;
+    let id = conn.identity();
     msg.put_u16(SUPERP_A_CONN_LOCAL_CID, id.cid)?;
     msg.put_u16(SUPERP_A_CONN_REMOTE_CID, id.config.remote_cid)?;
     msg.put_u32(SUPERP_A_CONN_ENCAP, encap(id.encap))?;
-    if id.ifindex != 0 {
-        msg.put_u32(SUPERP_A_CONN_IFINDEX, id.ifindex)?;
-        nl::with_device_name(net, id.ifindex, |name| {
-            msg.put_text(SUPERP_A_CONN_IFNAME, name)
-        })
-        .transpose()?;
+    if let Some(ends) = id.paths.first() {
+        put_ends(msg, net, ends, &WHOLE)?;
     }
-    msg.put(SUPERP_A_CONN_LOCAL_ADDR, &id.local)?;
-    msg.put(SUPERP_A_CONN_REMOTE_ADDR, &id.remote)?;
-    if let Some(mac) = &id.mac {
-        msg.put(SUPERP_A_CONN_LLADDR, mac)?;
+    for (i, ends) in (0..PATHS_MAX).zip(&id.paths) {
+        msg.nest(SUPERP_A_CONN_PATH, |msg| {
+            put_ends(msg, net, ends, &PATH)?;
+            let Some(path) = conn.path_info(i) else {
+                return Ok(());
+            };
+            msg.put_u32(SUPERP_A_CONN_PATH_STATE, port::state(path.up))?;
+            msg.put_uint(SUPERP_A_CONN_PATH_TX_PACKETS, path.tx_packets)?;
+            msg.put_uint(SUPERP_A_CONN_PATH_RX_PACKETS, path.rx_packets)
+        })?;
     }
     msg.put_u8(SUPERP_A_CONN_SPRAY, id.spray.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_TX, id.config.ordered_tx.into())?;
@@ -66,8 +104,8 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u8(SUPERP_A_CONN_HOP_LIMIT, id.hop_limit)?;
     msg.put_u32(SUPERP_A_CONN_FLOW_LABEL, id.flow_label)?;
     msg.put_u32(SUPERP_A_CONN_MTU, id.config.mtu)?;
-    msg.put_u32(SUPERP_A_CONN_START_PSN, id.config.start_psn)?;
-    msg.put_u16(SUPERP_A_CONN_START_XID, id.config.start_xid)?;
+    msg.put_u32(SUPERP_A_CONN_START_PSN, info.config.start_psn)?;
+    msg.put_u16(SUPERP_A_CONN_START_XID, info.config.start_xid)?;
     for param in (0..).map_while(params::nth) {
         if let Some(value) = params::config_get(&id.config, param) {
             msg.nest(SUPERP_A_CONN_PARAM, |msg| {
@@ -185,7 +223,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
     let conn = node
         .conn_new(&params_of(request, &node)?)
         .map_err(|refusal| refused(request, None, refusal))?;
-    let cid = conn.info().identity.cid;
+    let cid = conn.identity().cid;
     let told = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
     if told.is_err() {
         // Nobody knows its number.
@@ -260,11 +298,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     Ok(ConnParams {
         local_cid: short(SUPERP_A_CONN_LOCAL_CID)?,
         encap,
-        ifindex: word(SUPERP_A_CONN_IFINDEX)?.unwrap_or(0),
-        local: address(request, SUPERP_A_CONN_LOCAL_ADDR)?,
-        remote: address(request, SUPERP_A_CONN_REMOTE_ADDR)?
-            .ok_or_else(|| request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing"))?,
-        mac: lladdr(request, encap)?,
+        paths: paths(request, encap)?,
         partition: word(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
         tclass: byte(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
         hop_limit: hop_limit(request, encap)?,
@@ -275,11 +309,93 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     })
 }
 
+/// The paths that a request to create lists, or the only one.
+fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
+    let whole = ends(request, encap, &WHOLE, |attr| request.attr(attr))?;
+    let no_remote = || request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing");
+    let mut paths = KVec::with_capacity(PATHS_MAX, GFP_KERNEL)?;
+    for nest in request.attrs(SUPERP_A_CONN_PATH) {
+        let refuse = |text| Err(request.refuse(Some(nest), EINVAL, text));
+        if whole.ifindex.is_some() || whole.mac.is_some() {
+            return refuse(c"ifindex and lladdr are of the only path: give them in each path");
+        }
+        let told = [
+            SUPERP_A_CONN_PATH_IFNAME,
+            SUPERP_A_CONN_PATH_STATE,
+            SUPERP_A_CONN_PATH_TX_PACKETS,
+            SUPERP_A_CONN_PATH_RX_PACKETS,
+        ];
+        if told.iter().any(|attr| nest.nested(*attr).is_some()) {
+            return refuse(c"ifname, state and counters of a path are only told");
+        }
+        let own = ends(request, encap, &PATH, |attr| nest.nested(attr))?;
+        let Some(ifindex) = own.ifindex else {
+            return refuse(c"a path needs its ifindex");
+        };
+        let path = PathParams {
+            ifindex,
+            local: own.local.or(whole.local),
+            remote: own.remote.or(whole.remote).ok_or_else(no_remote)?,
+            mac: own.mac,
+        };
+        if paths.push_within_capacity(path).is_err() {
+            return refuse(c"a connection has 4 paths at most");
+        }
+    }
+    if paths.is_empty() {
+        let path = PathParams {
+            ifindex: whole.ifindex.unwrap_or(0),
+            local: whole.local,
+            remote: whole.remote.ok_or_else(no_remote)?,
+            mac: whole.mac,
+        };
+        paths.push_within_capacity(path).map_err(|_| ENOMEM)?;
+    }
+    Ok(paths)
+}
+
+/// What a request says of the ends of a path.
+struct EndsAsked {
+    ifindex: Option<u32>,
+    local: Option<[u8; 16]>,
+    remote: Option<[u8; 16]>,
+    mac: Option<[u8; 6]>,
+}
+
+fn ends<'a>(
+    request: Request<'a>,
+    encap: Encap,
+    attrs: &EndsAttrs,
+    find: impl Fn(u32) -> Option<Attr<'a>>,
+) -> Result<EndsAsked> {
+    let addr = |attr| -> Result<_> {
+        let attr = find(attr);
+        attr.map(|attr| host_address(request, attr)).transpose()
+    };
+    let ifindex = find(attrs.ifindex).map(|attr| attr.array()).transpose()?;
+    let lladdr = find(attrs.lladdr);
+    if lladdr.is_some() && encap != Encap::Sunh {
+        return Err(request.refuse(lladdr, EINVAL, c"lladdr is for encap sunh only"));
+    }
+    Ok(EndsAsked {
+        ifindex: ifindex.map(u32::from_ne_bytes),
+        local: addr(attrs.local)?,
+        remote: addr(attrs.remote)?,
+        mac: lladdr
+            .map(|attr| station_address(request, attr))
+            .transpose()?,
+    })
+}
+
 /// An address of one host.
 pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
-    let Some(attr) = request.attr(attr) else {
-        return Ok(None);
-    };
+    request
+        .attr(attr)
+        .map(|attr| host_address(request, attr))
+        .transpose()
+}
+
+fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
     let addr: [u8; 16] = attr.array()?;
     let group = match addr {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, first, ..] => first == 0 || first >= 224,
@@ -292,23 +408,18 @@ pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]
             c"not an address of one host: unspecified, multicast or broadcast",
         ));
     }
-    Ok(Some(addr))
-}
-
-fn lladdr(request: Request<'_>, encap: Encap) -> Result<Option<[u8; 6]>> {
-    let mac = mac(request, SUPERP_A_CONN_LLADDR)?;
-    if mac.is_some() && encap != Encap::Sunh {
-        let attr = request.attr(SUPERP_A_CONN_LLADDR);
-        return Err(request.refuse(attr, EINVAL, c"lladdr is for encap sunh only"));
-    }
-    Ok(mac)
+    Ok(addr)
 }
 
 /// An Ethernet address of one station.
 pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
-    let Some(attr) = request.attr(attr) else {
-        return Ok(None);
-    };
+    request
+        .attr(attr)
+        .map(|attr| station_address(request, attr))
+        .transpose()
+}
+
+fn station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
     let mac: [u8; 6] = attr.array()?;
     let [first, ..] = mac;
     if first & 1 != 0 || mac == [0; 6] {
@@ -318,7 +429,7 @@ pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
             c"lladdr is not an address of one station: all zero, multicast or broadcast",
         ));
     }
-    Ok(Some(mac))
+    Ok(mac)
 }
 
 fn lite(request: Request<'_>, encap: Encap) -> Result<bool> {

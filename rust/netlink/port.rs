@@ -10,7 +10,7 @@ use crate::{
     },
     node::{Port, PortInfo},
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::atomic::Atomic};
 
 /// A port's state as a number of the family.
 pub(super) fn state(up: bool) -> u32 {
@@ -81,6 +81,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         ifindex,
         sunh: encap & SUPERP_PORT_ENCAP_SUNH != 0,
         udp: encap & SUPERP_PORT_ENCAP_UDP != 0,
+        up: Atomic::new(false),
     })
     .map_err(|refusal| refused(request, Some(at), refusal))
 }

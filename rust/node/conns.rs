@@ -2,11 +2,14 @@
 
 //! The connections of a node: making, finding and removing them.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{atomic::Atomic, Arc},
+};
 
 use super::{count, Node, Port, Refusal, Settings};
 use crate::{
-    conn::{Conn, ConnParams, Identity, Start},
+    conn::{Conn, ConnParams, Ends, Identity, PathParams, Start},
     kapi::{
         errno::eaddrnotavail,
         net,
@@ -82,23 +85,19 @@ impl Node {
         if config.gone {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
-        let identity = self.identity(params, &mut config)?;
-        let path = Path::new(self.net, &self.path_config(&identity)).map_err(|e| {
-            Refusal::new(
-                e,
-                c"no path to the peer: check device, addresses and routes",
-            )
-        })?;
-        let lite = u32::from(identity.remote_sunh);
-        if identity.config.lite && self.lite.get(lite).is_some() {
+        let mut identity = self.identity(params, &mut config)?;
+        if identity.config.lite && self.lite.get(identity.remote_sunh().into()).is_some() {
             return Err(Refusal::new(
                 EEXIST,
                 c"a lite connection with this node exists: there can be one",
             ));
         }
-        path.resolve();
-        let mut identity = identity;
-        let most = path.mtu().min(MTU_MAX);
+        if identity.config.lite && identity.paths.len() > 1 {
+            return Err(Refusal::new(EINVAL, c"a lite connection has one path"));
+        }
+        let paths = self.open_paths(&identity)?;
+        let mtus = paths.iter().map(Path::mtu);
+        let most = mtus.fold(MTU_MAX, u32::min);
         identity.config.mtu = match params.mtu {
             None => most,
             Some(mtu) if mtu <= most => mtu,
@@ -121,7 +120,7 @@ impl Node {
                 c"a parameter of the connection is out of range, or its mtu too small",
             ));
         }
-        let conn = Conn::new(self.clone(), identity, path)?;
+        let conn = Conn::new(self.clone(), identity, paths)?;
         self.conns.insert(conn.cid(), conn.clone()).map_err(|e| {
             if e == EBUSY {
                 Refusal::new(EEXIST, c"a connection with this local-cid exists")
@@ -130,7 +129,8 @@ impl Node {
             }
         })?;
         if conn.identity().config.lite {
-            if let Err(e) = self.lite.insert(lite, conn.clone()) {
+            let peer = conn.identity().remote_sunh();
+            if let Err(e) = self.lite.insert(peer.into(), conn.clone()) {
                 self.conns.remove(conn.cid());
                 return Err(Refusal::new(e, c"no memory for the connection"));
             }
@@ -160,14 +160,58 @@ impl Node {
             Some(cid) => cid,
             None => self.choose_cid(config, now)?,
         };
+        let paths = self.ends(params)?;
+        let first = paths.first().map(|ends| (ends.local, ends.remote));
+        let (local, remote) = first.ok_or_else(|| Refusal::new(EINVAL, c"no path"))?;
+        let flow_label = params
+            .flow_label
+            .unwrap_or_else(|| entropy(cid, params.config.remote_cid));
+        Ok(Identity {
+            cid,
+            encap: params.encap,
+            local,
+            remote,
+            paths,
+            partition: params.partition,
+            tclass: params.tclass,
+            hop_limit: params
+                .hop_limit
+                .unwrap_or(self.params.get(params::HOP_LIMIT) as u8),
+            flow_label: flow_label & 0xf_ffff,
+            spray: params.spray,
+            config: params.config.clone(),
+        })
+    }
+
+    /// The ends of a new connection's paths.
+    fn ends(&self, params: &ConnParams) -> Result<KVec<Ends>, Refusal> {
+        let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
+        let mut paths: KVec<Ends> =
+            KVec::with_capacity(params.paths.len(), GFP_KERNEL).map_err(no_memory)?;
+        for path in params.paths.iter() {
+            let ends = self.ends_of(params.encap, path)?;
+            let same = |other: &Ends| {
+                (other.ifindex, other.local, other.remote)
+                    == (ends.ifindex, ends.local, ends.remote)
+            };
+            if paths.iter().any(same) {
+                return Err(Refusal::new(EINVAL, c"two paths are the same"));
+            }
+            // There is room: it was just allocated.
+            let _ = paths.push_within_capacity(ends);
+        }
+        Ok(paths)
+    }
+
+    fn ends_of(&self, encap: Encap, params: &PathParams) -> Result<Ends, Refusal> {
         let v4 = is_v4(&params.remote);
-        if v4 && params.encap == Encap::Udp6 || !v4 && params.encap == Encap::Udp4 {
+        if v4 && encap == Encap::Udp6 || !v4 && encap == Encap::Udp4 {
             return Err(Refusal::new(
                 EINVAL,
                 c"remote-addr is not of the family of the encapsulation",
             ));
         }
-        let ifindex = self.port_for(params)?;
+        let ifindex = self.port_for(encap, params.ifindex)?;
         let local = match params.local {
             Some(local) => local,
             None => net::local_address(self.net, ifindex, &params.remote).ok_or_else(|| {
@@ -184,26 +228,14 @@ impl Node {
             ));
         }
         let bits = self.params.get(params::NUM_CADDR_BITS);
-        let flow_label = params
-            .flow_label
-            .unwrap_or_else(|| entropy(cid, params.config.remote_cid));
-        Ok(Identity {
-            cid,
-            encap: params.encap,
+        Ok(Ends {
             ifindex,
             local,
             remote: params.remote,
             local_sunh: sunh_of(&local, bits),
             remote_sunh: sunh_of(&params.remote, bits),
             mac: params.mac,
-            partition: params.partition,
-            tclass: params.tclass,
-            hop_limit: params
-                .hop_limit
-                .unwrap_or(self.params.get(params::HOP_LIMIT) as u8),
-            flow_label: flow_label & 0xf_ffff,
-            spray: params.spray,
-            config: params.config.clone(),
+            gone: Atomic::new(false),
         })
     }
 
@@ -222,9 +254,27 @@ impl Node {
             })
     }
 
-    /// The device of a new connection; 0: by route.
-    fn port_for(&self, params: &ConnParams) -> Result<u32, Refusal> {
-        let sunh = params.encap == Encap::Sunh;
+    /// Makes the paths of a new connection.
+    fn open_paths(&self, id: &Identity) -> Result<KVec<Path>, Refusal> {
+        let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
+        let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
+        for ends in id.paths.iter() {
+            let path = Path::new(self.net, &self.path_config(id, ends)).map_err(|e| {
+                Refusal::new(
+                    e,
+                    c"no path to the peer: check device, addresses and routes",
+                )
+            })?;
+            path.resolve();
+            // There is room: it was just allocated.
+            let _ = paths.push_within_capacity(path);
+        }
+        Ok(paths)
+    }
+
+    /// The device of a new path; 0: by route.
+    fn port_for(&self, encap: Encap, ifindex: u32) -> Result<u32, Refusal> {
+        let sunh = encap == Encap::Sunh;
         let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
         let no_port = || {
             Refusal::new(
@@ -232,8 +282,8 @@ impl Node {
                 c"no port serves this encapsulation: make the device a port first",
             )
         };
-        if params.ifindex != 0 {
-            let port = self.ports.get(params.ifindex).filter(|port| serves(port));
+        if ifindex != 0 {
+            let port = self.ports.get(ifindex).filter(|port| serves(port));
             return port.map(|port| port.ifindex).ok_or_else(no_port);
         }
         let mut ports = self.ports.iter().filter(|(_, port)| serves(port));
@@ -250,22 +300,22 @@ impl Node {
         }
     }
 
-    fn path_config(&self, id: &Identity) -> PathConfig {
+    fn path_config(&self, id: &Identity, ends: &Ends) -> PathConfig {
         let header = Sunh {
             traffic_class: id.tclass,
             next_header: crate::kapi::params::next_header(),
             hop_limit: id.hop_limit,
             flow_label: (id.flow_label & 0xfff) as u16,
-            source: id.local_sunh,
-            destination: id.remote_sunh,
+            source: ends.local_sunh,
+            destination: ends.remote_sunh,
         };
         PathConfig {
             encap: id.encap,
-            ifindex: id.ifindex,
-            local: id.local,
-            remote: id.remote,
+            ifindex: ends.ifindex,
+            local: ends.local,
+            remote: ends.remote,
             sunh: header.bytes(),
-            mac: id.mac,
+            mac: ends.mac,
             tclass: id.tclass,
             hop_limit: id.hop_limit,
             flow_label: id.flow_label,
@@ -308,11 +358,11 @@ impl Node {
             .quarantine
             .put(cid, timer::now().saturating_add(kept));
         if conn.identity().config.lite {
-            self.lite.remove(conn.identity().remote_sunh.into());
+            self.lite.remove(conn.identity().remote_sunh().into());
         }
         drop(config);
         conn.stop();
-        conn.close_path();
+        conn.close_paths();
         // Not in one expression: the connection's lock is the outer one.
         let activity = conn.activity();
         self.budget.lock().leave(activity);

@@ -2,7 +2,13 @@
 
 //! Ports: the devices that carry SUPERp.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
 
 use super::{count, Node, Refusal, Settings};
 use crate::{
@@ -20,6 +26,8 @@ pub(crate) struct Port {
     pub(crate) ifindex: u32,
     pub(crate) sunh: bool,
     pub(crate) udp: bool,
+    /// As it was told last.
+    pub(crate) up: Atomic<bool>,
 }
 
 /// What there is to tell of a port.
@@ -44,6 +52,7 @@ impl Node {
         let up = net::device_up(self.net, ifindex)
             .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the port");
+        port.up.store(up, Relaxed);
         let mut config = self.config.lock();
         if config.gone {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
@@ -119,17 +128,14 @@ impl Node {
     }
 
     fn conns_over(&self, ifindex: u32) -> u32 {
-        let over = |(_, conn): &(u32, Arc<Conn>)| conn.identity().ifindex == ifindex;
+        let over = |(_, conn): &(u32, Arc<Conn>)| conn.uses(ifindex);
         count(self.conns.iter().filter(over))
     }
 
     /// A device of the namespace changed. Process context, RTNL held.
     pub(crate) fn device_event(&self, event: DeviceEvent) {
         let ifindex = event.ifindex;
-        let over = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.identity().ifindex == ifindex);
+        let over = self.conns.iter().filter(|(_, conn)| conn.uses(ifindex));
         match event.kind {
             DeviceEventKind::Unregister => {
                 // The port goes first: no connection is made over it from then on.
@@ -142,12 +148,18 @@ impl Node {
                     self.unused_udp(&mut config)
                 };
                 drop(unused);
-                over.for_each(|(_, conn)| conn.break_off("the device was removed"));
+                over.for_each(|(_, conn)| conn.leave(ifindex));
                 netlink::notify(self, Event::PortDeleted { ifindex });
             }
-            DeviceEventKind::Up | DeviceEventKind::Down => {
-                if self.ports.get(ifindex).is_some() {
-                    let up = matches!(event.kind, DeviceEventKind::Up);
+            DeviceEventKind::Up | DeviceEventKind::Down | DeviceEventKind::CarrierChange => {
+                let Some(port) = self.ports.get(ifindex) else {
+                    return;
+                };
+                // One that is being taken down is up still.
+                let up = event.kind != DeviceEventKind::Down
+                    && net::device_up(self.net, ifindex).unwrap_or(false);
+                if port.up.load(Relaxed) != up {
+                    port.up.store(up, Relaxed);
                     netlink::notify(self, Event::Port { ifindex, up });
                 }
             }

@@ -54,7 +54,7 @@ impl Hop {
 }
 
 /// Every bit of the result depends on every bit of `x` (lowbias32 by Chris Wellons).
-fn mixed(mut x: u32) -> u32 {
+pub(crate) fn mixed(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
     x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
     x ^ (x >> 16)
@@ -84,7 +84,7 @@ impl Route {
         // Scaled to 0..len.
         let first = (u64::from(hash).wrapping_mul(self.hops.len() as u64) >> 32) as usize;
         let (before, from) = (self.hops.get(..first)?, self.hops.get(first..)?);
-        let up = |hop: &&Arc<Hop>| hop.path.up();
+        let up = |hop: &&Arc<Hop>| hop.path.up(0);
         let hop = from.iter().find(up).or_else(|| before.iter().find(up));
         hop.map(|hop| &**hop)
     }

@@ -29,8 +29,8 @@ impl Node {
             if let Some(route) = self.route_of(ifindex, &header) {
                 return self.forward(ifindex, lite, &route, &header, skb);
             }
-            let conn = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
-            conn.receive(skb);
+            let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
+            conn.receive(path, skb);
             Ok(())
         });
         if let Err(reason) = result {
@@ -44,7 +44,7 @@ impl Node {
         lite: bool,
         header: &Sunh,
         skb: &mut SkBuff,
-    ) -> Result<Arc<Conn>, DropReason> {
+    ) -> Result<(Arc<Conn>, usize), DropReason> {
         if header.next_header != crate::kapi::params::next_header() {
             return Err(DropReason::NextHeader);
         }
@@ -55,17 +55,15 @@ impl Node {
             true => self.lite_conn_of(header.source, skb)?,
             false => self.conn_of(skb)?,
         };
-        let id = conn.identity();
-        if id.encap != Encap::Sunh || id.ifindex != ifindex {
+        if conn.identity().encap != Encap::Sunh {
             return Err(DropReason::WrongPath);
         }
-        if header.destination != id.local_sunh {
-            return Err(DropReason::NotOurs);
-        }
-        if header.source != id.remote_sunh {
-            return Err(DropReason::WrongSource);
-        }
-        Ok(conn)
+        let path = conn.path_of(
+            ifindex,
+            |ends| header.destination == ends.local_sunh,
+            |ends| header.source == ends.remote_sunh,
+        )?;
+        Ok((conn, path))
     }
 
     /// The connection with the SUPERp-lite node of this address; the Transaction header is linear
@@ -87,19 +85,15 @@ impl Node {
         }
         let (src, dst) = (header.source, header.destination);
         let found = self.conn_of(&mut skb).and_then(|conn| {
-            let id = conn.identity();
-            if id.encap == Encap::Sunh {
-                Err(DropReason::WrongPath)
-            } else if id.remote != src {
-                Err(DropReason::WrongSource)
-            } else if id.local != dst {
-                Err(DropReason::NotOurs)
-            } else {
-                Ok(conn)
+            if conn.identity().encap == Encap::Sunh {
+                return Err(DropReason::WrongPath);
             }
+            let path =
+                conn.path_of(ifindex, |ends| ends.local == dst, |ends| ends.remote == src)?;
+            Ok((conn, path))
         });
         match found {
-            Ok(conn) => conn.receive(skb),
+            Ok((conn, path)) => conn.receive(path, skb),
             Err(reason) => self.count_drop(reason),
         }
     }

@@ -78,6 +78,29 @@ ports() {
 	told "$A" ".kind == \"port-deleted\" and .ifindex == $index"
 }
 
+carrier() {
+	local index
+	ip -n "$nodeA" link add port8 type veth peer name far8 || return 1
+	index=$(on "$nodeA" cat /sys/class/net/port8/ifindex)
+	ip -n "$nodeA" link set port8 up && ip -n "$nodeA" link set far8 up || return 1
+	nodes_wait 10 nodes_running "$nodeA" port8 || return 1
+	on "$nodeA" superp dev add port8 || return 1
+	fresh
+	ip -n "$nodeA" link set far8 down || return 1
+	told "$A" ".kind == \"port-state\" and .ifindex == $index and .\"port-state\" == \"down\"" || return 1
+	tap_equal down "$(on "$nodeA" superp -j dev show port8 | jq -r '.[0].state')" "state of the port" || return 1
+	fresh
+	ip -n "$nodeA" link set far8 up || return 1
+	told "$A" ".kind == \"port-state\" and .ifindex == $index and .\"port-state\" == \"up\"" || return 1
+	# What changes nothing is not told.
+	fresh
+	ip -n "$nodeA" link set port8 promisc on || return 1
+	on "$nodeA" superp dev del port8 || return 1
+	told "$A" ".kind == \"port-deleted\" and .ifindex == $index" || return 1
+	tap_equal 1 "$(wc -l <"$A")" "events" || return 1
+	ip -n "$nodeA" link del port8
+}
+
 broken_connection() {
 	fresh
 	on "$nodeA" superp conn add 66 peer 10.23.0.2 peer-cid 66 pdl_dead_time 50000000 pdl_max_rtx 1 || return 1
@@ -150,6 +173,7 @@ tap_case "states of a connection" states
 tap_case "the other node hears nothing" other_node_hears_nothing
 tap_case "a refused request tells nothing" refused_request_tells_nothing
 tap_case "ports" ports
+tap_case "a port whose carrier goes and comes" carrier
 tap_case "a connection that breaks" broken_connection
 tap_case "a refused remote access" access_violation
 tap_case "what the protocol reports" reports

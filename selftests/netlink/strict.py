@@ -133,6 +133,44 @@ def nested():
     assert refusal.offset == 20 + len(CONN) + 4 + len(name), refusal.offset
 
 
+def path(*parts):
+    return attr(CONN_PATH | NESTED, b"".join(parts))
+
+
+def paths():
+    """What a path leaves out is the connection's; the rest it has of its own."""
+    device, other = u32(PATH_IFINDEX, LO), attr(PATH_REMOTE_ADDR, mapped("127.0.0.3"))
+    new(path(device))
+    new(path(device) + path(device, other))
+    four = path(device) + b"".join(path(device, attr(PATH_REMOTE_ADDR, mapped(f"127.0.0.{n}"))) for n in (3, 4, 5))
+    new(four)
+    refusal = refused(CONN_NEW, CONN + four + path(device, attr(PATH_REMOTE_ADDR, mapped("127.0.0.6"))),
+                      part="4 paths at most")
+    assert refusal.offset == 20 + len(CONN + four), refusal.offset
+    refused(CONN_NEW, CONN + path(device) + path(device), part="two paths are the same")
+    refused(CONN_NEW, CONN + path(other), part="needs its ifindex")
+    refused(CONN_NEW, CONN + path(), part="needs its ifindex")
+    refused(CONN_NEW, CONN + path(u32(PATH_IFINDEX, 0)), (errno.EINVAL, errno.ERANGE))
+    refused(CONN_NEW, CONN + path(u32(PATH_IFINDEX, 0x7fffffff)), errno.ENODEV, "no port")
+    refused(CONN_NEW, CONN + path(device, attr(PATH_REMOTE_ADDR, mapped("224.0.0.1"))), part="not an address of one host")
+    refused(CONN_NEW, CONN + path(device, attr(PATH_REMOTE_ADDR, mapped("::1"))), part="family of the encapsulation")
+    refused(CONN_NEW, CONN + path(device, attr(PATH_LLADDR, b"\2\0\0\0\0\1")), part="lladdr is for encap sunh")
+    for told in (text(PATH_IFNAME, "lo"), u32(PATH_STATE, 1), u32(PATH_TX_PACKETS, 1)):
+        refused(CONN_NEW, CONN + path(device, told), part="only told")
+    refused(CONN_NEW, CONN + u32(CONN_IFINDEX, LO) + path(device), part="of the only path")
+    # Without the connection's address each path needs one.
+    addressless = b"".join(data for key, data in NEEDED.items() if key != CONN_REMOTE_ADDR)
+    assert refused(CONN_NEW, addressless + path(device, other) + path(device), part="is missing").missing == \
+        CONN_REMOTE_ADDR
+    cid = nl.ask(CONN_NEW, addressless + path(device, other))[0][CONN_LOCAL_CID][0]
+    conn = nl.ask(CONN_GET, attr(CONN_LOCAL_CID, cid))[0]
+    nl.ask(CONN_DEL, attr(CONN_LOCAL_CID, cid))
+    assert conn[CONN_REMOTE_ADDR] == [mapped("127.0.0.3")], conn
+    told = attrs(conn[CONN_PATH][0])
+    assert told[PATH_REMOTE_ADDR] == [mapped("127.0.0.3")] and integer(told[PATH_STATE][0]) == 1, told
+    assert integer(told[PATH_IFINDEX][0]) == LO and string(told[PATH_IFNAME][0]) == "lo", told
+
+
 def the_last_of_several_counts():
     assert new(u16(CONN_LOCAL_CID, 5) + u16(CONN_LOCAL_CID, 6) + u16(CONN_LOCAL_CID, 7)) == 7
 
@@ -199,6 +237,7 @@ tap.case("wrong lengths are refused and pointed at", lengths)
 tap.case("names", names)
 tap.case("values of four and eight bytes", values_of_four_and_eight_bytes)
 tap.case("nested attributes", nested)
+tap.case("paths of a connection", paths)
 tap.case("the last of several counts", the_last_of_several_counts)
 tap.case("requests that are cut off", cut_off)
 tap.case("values outside of their enumeration", enumerations)

@@ -2,10 +2,51 @@
 //! Connections: what the kernel tells of one, and what is asked for.
 
 use crate::codec::Writer;
-use crate::object::{octets, ConnState, Counters, Encap, Mac, Object};
-use crate::uapi::{conn, conn_param, conn_stats};
+use crate::object::{octets, ConnState, Counters, Encap, Mac, Object, PortState};
+use crate::uapi::{conn, conn_param, conn_path, conn_stats};
 use crate::Result;
 use std::net::IpAddr;
+
+/// A path of a connection.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Path {
+    /// Device, unless the packets are routed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ifindex: Option<u32>,
+    /// Its name, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ifname: Option<String>,
+    /// Own address.
+    pub local_addr: IpAddr,
+    /// The peer's address.
+    pub remote_addr: IpAddr,
+    /// The peer's Ethernet address, if it is not found by the neighbour table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lladdr: Option<Mac>,
+    /// Whether packets can leave by it.
+    pub state: PortState,
+    /// Packets sent by it.
+    pub tx_packets: u64,
+    /// Packets received by it.
+    pub rx_packets: u64,
+}
+
+impl Path {
+    fn read(o: Object<'_>) -> Result<Self> {
+        let state = o.int(conn_path::STATE).and_then(PortState::from_number);
+        Ok(Self {
+            ifindex: o.int(conn_path::IFINDEX),
+            ifname: o.text(conn_path::IFNAME),
+            local_addr: o.need(o.addr(conn_path::LOCAL_ADDR), "path without local-addr")?,
+            remote_addr: o.need(o.addr(conn_path::REMOTE_ADDR), "path without remote-addr")?,
+            lladdr: o.mac(conn_path::LLADDR),
+            state: o.need(state, "path of unknown state")?,
+            tx_packets: o.int(conn_path::TX_PACKETS).unwrap_or(0),
+            rx_packets: o.int(conn_path::RX_PACKETS).unwrap_or(0),
+        })
+    }
+}
 
 /// A connection.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -17,7 +58,7 @@ pub struct Conn {
     pub remote_cid: u16,
     /// How packets are carried.
     pub encap: Encap,
-    /// Device, unless the packets are routed.
+    /// Device of the first path, unless the packets are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ifindex: Option<u32>,
     /// Its name.
@@ -32,7 +73,7 @@ pub struct Conn {
     pub lladdr: Option<Mac>,
     /// Our packets are delivered in order.
     pub ordered_tx: bool,
-    /// Every packet that we send is another flow to the network.
+    /// Every packet that we send takes another path and is another flow to the network.
     pub spray: bool,
     /// The peer's packets are delivered in order.
     pub ordered_rx: bool,
@@ -61,6 +102,8 @@ pub struct Conn {
     /// Why it is in that state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// Its paths.
+    pub paths: Vec<Path>,
     /// Its counters, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<Counters>,
@@ -70,6 +113,8 @@ impl Conn {
     pub(crate) fn read(o: Object<'_>) -> Result<Self> {
         let encap = o.int(conn::ENCAP).and_then(Encap::from_number);
         let state = o.int(conn::STATE).and_then(ConnState::from_number);
+        let paths = o.0.filter(|attr| attr.number == conn::PATH);
+        let paths = paths.map(|attr| Path::read(Object(attr.nested())));
         Ok(Self {
             local_cid: o.need(o.int(conn::LOCAL_CID), "connection without local-cid")?,
             remote_cid: o.need(o.int(conn::REMOTE_CID), "connection without remote-cid")?,
@@ -94,12 +139,26 @@ impl Conn {
             params: Counters::from_nests(o.0, conn::PARAM, conn_param::NAME, conn_param::VALUE),
             state: o.need(state, "connection of unknown state")?,
             cause: o.text(conn::CAUSE),
+            paths: paths.collect::<Result<_>>()?,
             stats: o
                 .0
                 .get(conn::STATS)
                 .map(|stats| Counters::from_set(stats.nested(), conn_stats::ATTRS)),
         })
     }
+}
+
+/// A path of a connection to be created.
+#[derive(Clone, Debug)]
+pub struct PathSpec {
+    /// Device.
+    pub ifindex: u32,
+    /// Own address; `None` for the connection's.
+    pub local_addr: Option<IpAddr>,
+    /// The peer's address; `None` for the connection's.
+    pub remote_addr: Option<IpAddr>,
+    /// The peer's Ethernet address.
+    pub lladdr: Option<Mac>,
 }
 
 /// A connection to be created. What is `None` is left to the kernel.
@@ -111,17 +170,19 @@ pub struct ConnSpec {
     pub remote_cid: u16,
     /// How packets are carried.
     pub encap: Encap,
-    /// Device.
+    /// Device of the only path.
     pub ifindex: Option<u32>,
     /// Own address.
     pub local_addr: Option<IpAddr>,
-    /// The peer's address.
-    pub remote_addr: IpAddr,
-    /// The peer's Ethernet address.
+    /// The peer's address; needed unless every path has one.
+    pub remote_addr: Option<IpAddr>,
+    /// The peer's Ethernet address, of the only path.
     pub lladdr: Option<Mac>,
+    /// The paths, when there are several: 4 at most.
+    pub paths: Vec<PathSpec>,
     /// Our packets are delivered in order.
     pub ordered_tx: Option<bool>,
-    /// Every packet is another flow to the network; needs `ordered_tx` off.
+    /// Every packet takes another path and is another flow to the network; needs `ordered_tx` off.
     pub spray: Option<bool>,
     /// The peer's packets are delivered in order.
     pub ordered_rx: Option<bool>,
@@ -162,12 +223,23 @@ impl ConnSpec {
         to.put_u16(conn::REMOTE_CID, self.remote_cid);
         to.put_u32(conn::ENCAP, self.encap.number());
         word(to, conn::IFINDEX, self.ifindex);
-        if let Some(addr) = self.local_addr {
-            to.put(conn::LOCAL_ADDR, &octets(addr));
-        }
-        to.put(conn::REMOTE_ADDR, &octets(self.remote_addr));
-        if let Some(mac) = self.lladdr {
-            to.put(conn::LLADDR, &mac.0);
+        let addr = |to: &mut Writer, attr, addr: Option<IpAddr>| {
+            addr.into_iter()
+                .for_each(|addr| to.put(attr, &octets(addr)));
+        };
+        let mac = |to: &mut Writer, attr, mac: Option<Mac>| {
+            mac.into_iter().for_each(|mac| to.put(attr, &mac.0));
+        };
+        addr(to, conn::LOCAL_ADDR, self.local_addr);
+        addr(to, conn::REMOTE_ADDR, self.remote_addr);
+        mac(to, conn::LLADDR, self.lladdr);
+        for path in &self.paths {
+            to.nest(conn::PATH, |nest| {
+                nest.put_u32(conn_path::IFINDEX, path.ifindex);
+                addr(nest, conn_path::LOCAL_ADDR, path.local_addr);
+                addr(nest, conn_path::REMOTE_ADDR, path.remote_addr);
+                mac(nest, conn_path::LLADDR, path.lladdr);
+            });
         }
         byte(to, conn::SPRAY, self.spray.map(u8::from));
         byte(to, conn::ORDERED_TX, self.ordered_tx.map(u8::from));
@@ -209,8 +281,9 @@ mod tests {
             encap: Encap::Udp6,
             ifindex: Some(3),
             local_addr: Some("2001:db8::2".parse().unwrap()),
-            remote_addr: "2001:db8::1".parse().unwrap(),
+            remote_addr: Some("2001:db8::1".parse().unwrap()),
             lladdr: Some(Mac([2, 0, 0, 0, 0, 1])),
+            paths: Vec::new(),
             ordered_tx: Some(true),
             spray: None,
             ordered_rx: Some(false),
@@ -288,6 +361,49 @@ mod tests {
         let bytes = attrs(|to| least.write(to));
         let numbers: Vec<_> = Attrs(&bytes).map(|attr| attr.number).collect();
         assert_eq!(numbers, [conn::REMOTE_CID, conn::ENCAP, conn::REMOTE_ADDR]);
+    }
+
+    #[test]
+    fn paths_asked_for_read_back_as_those_told() {
+        let path = |ifindex, last| PathSpec {
+            ifindex,
+            local_addr: None,
+            remote_addr: Some(IpAddr::from([10, 23, ifindex as u8, 1])),
+            lladdr: Some(Mac([2, 0, 0, 0, 0, last])),
+        };
+        let bytes = attrs(|to| {
+            let spec = ConnSpec {
+                paths: vec![path(3, 1), path(4, 2)],
+                ..spec()
+            };
+            spec.write(to);
+            to.put_u32(conn::STATE, conn_state::ESTABLISHED);
+        });
+        // What the kernel adds to each.
+        let told = attrs(|to| {
+            for attr in Attrs(&bytes) {
+                match attr.number {
+                    conn::PATH => to.nest(conn::PATH, |nest| {
+                        for inner in attr.nested() {
+                            nest.put(inner.number, inner.data);
+                        }
+                        nest.put(conn_path::LOCAL_ADDR, &[1; 16]);
+                        nest.put_u32(conn_path::STATE, 1);
+                        nest.put_uint(conn_path::TX_PACKETS, 7);
+                    }),
+                    number => to.put(number, attr.data),
+                }
+            }
+        });
+        // Without the state of a path it is nothing that can be told.
+        assert!(Conn::read(Object(Attrs(&bytes))).is_err());
+        let conn = Conn::read(Object(Attrs(&told))).unwrap();
+        let found: Vec<_> = conn.paths.iter().map(|path| path.ifindex).collect();
+        assert_eq!(found, [Some(3), Some(4)]);
+        assert_eq!(conn.paths[1].remote_addr.to_string(), "10.23.4.1");
+        assert_eq!(conn.paths[1].lladdr, Some(Mac([2, 0, 0, 0, 0, 2])));
+        assert_eq!(conn.paths[0].state.to_string(), "up");
+        assert_eq!((conn.paths[0].tx_packets, conn.paths[0].rx_packets), (7, 0));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod transport;
 pub mod uapi;
 
 pub use client::Client;
-pub use conn::{Conn, ConnSpec};
+pub use conn::{Conn, ConnSpec, Path, PathSpec};
 pub use error::{Error, Refusal};
 pub use event::{Event, EventKind, Events};
 pub use object::{

@@ -416,7 +416,8 @@ pub mod conn {
     /// `encap` (u32).
     pub const ENCAP: u16 = 3;
     /// Device that the packets leave by. SUNH needs a port: when absent, the only one there
-    /// is. UDP is routed when it is absent. (u32)
+    /// is. UDP is routed when it is absent. In a reply this, the addresses and lladdr are
+    /// those of the first path. (u32)
     pub const IFINDEX: u16 = 4;
     /// Name of that device. (string)
     pub const IFNAME: u16 = 5;
@@ -466,13 +467,18 @@ pub mod conn {
     pub const WANT_STATS: u16 = 22;
     /// `stats` (nest).
     pub const STATS: u16 = 23;
-    /// 1 if every packet that this node sends is another flow to the network, by flow label
-    /// or source port; needs ordered-tx 0. (u8)
+    /// 1 if every packet that this node sends takes another path and is another flow to the
+    /// network, by flow label or source port; needs ordered-tx 0. (u8)
     pub const SPRAY: u16 = 24;
     /// 1 for SUPERp-lite: without the packet delivery layer, over a SUNH path that loses
     /// nothing and keeps order. Needs the parameter tal_transaction_timeout. There can be
     /// one with a node, both ends alike, and packets carry no remote-cid. (u8)
     pub const LITE: u16 = 25;
+    /// A path of the connection, of 4 at most. In a request to create they stand in place
+    /// of ifindex and lladdr, and what addresses a path leaves out are those of the
+    /// connection. The first path's addresses are those by which sockets know the
+    /// connection. (nest)
+    pub const PATH: u16 = 26;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -598,6 +604,76 @@ pub mod conn {
         super::Attr {
             number: LITE,
             name: "lite",
+            nested: None,
+        },
+        super::Attr {
+            number: PATH,
+            name: "path",
+            nested: Some(super::conn_path::ATTRS),
+        },
+    ];
+}
+
+/// Attributes of the set `conn-path`. A way between the ends of a connection: a device and
+/// a pair of addresses. Packets are received by any path, and only so.
+pub mod conn_path {
+    /// Device, a port; absent in a reply when UDP is routed. (u32)
+    pub const IFINDEX: u16 = 1;
+    /// Name of that device, while there is one. (string)
+    pub const IFNAME: u16 = 2;
+    /// Own address; IPv4 is mapped into IPv6. (binary)
+    pub const LOCAL_ADDR: u16 = 3;
+    /// Address of the peer; IPv4 is mapped into IPv6. (binary)
+    pub const REMOTE_ADDR: u16 = 4;
+    /// Ethernet address of the peer or of the next hop, SUNH only. (binary)
+    pub const LLADDR: u16 = 5;
+    /// Up when the device is up, has a carrier, and takes the connection's longest packet.
+    /// (u32)
+    pub const STATE: u16 = 6;
+    /// Packets sent by this path since the connection was created. (uint)
+    pub const TX_PACKETS: u16 = 7;
+    /// Packets received by this path since then. (uint)
+    pub const RX_PACKETS: u16 = 8;
+    /// Every attribute of the set.
+    pub const ATTRS: &[super::Attr] = &[
+        super::Attr {
+            number: IFINDEX,
+            name: "ifindex",
+            nested: None,
+        },
+        super::Attr {
+            number: IFNAME,
+            name: "ifname",
+            nested: None,
+        },
+        super::Attr {
+            number: LOCAL_ADDR,
+            name: "local-addr",
+            nested: None,
+        },
+        super::Attr {
+            number: REMOTE_ADDR,
+            name: "remote-addr",
+            nested: None,
+        },
+        super::Attr {
+            number: LLADDR,
+            name: "lladdr",
+            nested: None,
+        },
+        super::Attr {
+            number: STATE,
+            name: "state",
+            nested: None,
+        },
+        super::Attr {
+            number: TX_PACKETS,
+            name: "tx-packets",
+            nested: None,
+        },
+        super::Attr {
+            number: RX_PACKETS,
+            name: "rx-packets",
             nested: None,
         },
     ];

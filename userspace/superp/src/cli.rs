@@ -190,6 +190,9 @@ pub(crate) enum ConnVerb {
     /// For example: superp conn add 64 peer 10.23.0.1 peer-cid 47 encap sunh dev veth0 local
     /// 10.23.0.2 ext on window 256. The peer needs the mirror image. It answers the peer at once;
     /// "superp conn start" opens it for the programs of this node.
+    ///
+    /// Over several devices: superp conn add 64 peer 10.23.0.1 peer-cid 47 path veth0 path veth1. With
+    /// "ordered off spray on" every path that is up carries packets, else one of them does.
     #[command(after_help = crate::conn::settings_help())]
     Add {
         /// Local id of the connection (if left out, the smallest that is free and was not in use lately), then settings.

@@ -8,7 +8,7 @@ use crate::out::{self, Out, Table};
 use crate::words::{number, pairs, small, switch, value, Setting};
 use serde_json::json;
 use std::net::IpAddr;
-use superp_netlink::{Client, Conn, ConnSpec, Counters, Encap, Mac};
+use superp_netlink::{Client, Conn, ConnSpec, Counters, Encap, Mac, Path, PathSpec, PortState};
 
 /// Keys of `conn add`.
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -29,6 +29,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     (
         "lladdr",
         "Ethernet address of the peer; from the neighbour table if left out",
+    ),
+    (
+        "path",
+        "device of a path, for each of 2 to 4: peer, local and lladdr behind it are its own",
     ),
     (
         "ext",
@@ -52,7 +56,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     (
         "spray",
-        "on or off: every packet is another flow to the network; needs ordered-tx off",
+        "on or off: every packet takes another path and is another flow; needs ordered-tx off",
     ),
     ("partition", "partition, 0 (the default) for any"),
     ("tclass", "Traffic Class, 0 to 255"),
@@ -189,15 +193,16 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         }
         _ => (None, words),
     };
-    let (mut peer, mut peer_cid, mut encap) = (None, None, "sunh");
+    let (mut peer_cid, mut encap) = (None, "sunh");
     let mut spec = ConnSpec {
         local_cid,
         remote_cid: 0,
         encap: Encap::Sunh,
         ifindex: None,
         local_addr: None,
-        remote_addr: IpAddr::from([0; 16]),
+        remote_addr: None,
         lladdr: None,
+        paths: Vec::new(),
         ordered_tx: None,
         spray: None,
         ordered_rx: None,
@@ -214,12 +219,30 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
     };
     for (key, text) in pairs(settings)? {
         match key {
-            "peer" => peer = Some(value::<IpAddr>(key, text, "an IPv4 or IPv6 address")?),
+            "peer" | "local" => {
+                let addr = Some(value::<IpAddr>(key, text, "an IPv4 or IPv6 address")?);
+                let (local, peer) = match spec.paths.last_mut() {
+                    Some(path) => (&mut path.local_addr, &mut path.remote_addr),
+                    None => (&mut spec.local_addr, &mut spec.remote_addr),
+                };
+                *(if key == "peer" { peer } else { local }) = addr;
+            }
             "peer-cid" => peer_cid = Some(small(key, text)?),
             "encap" => encap = text,
             "dev" => spec.ifindex = Some(dev::index(text)?),
-            "local" => spec.local_addr = Some(value(key, text, "an IPv4 or IPv6 address")?),
-            "lladdr" => spec.lladdr = Some(value::<Mac>(key, text, "an Ethernet address")?),
+            "lladdr" => {
+                let mac = Some(value::<Mac>(key, text, "an Ethernet address")?);
+                match spec.paths.last_mut() {
+                    Some(path) => path.lladdr = mac,
+                    None => spec.lladdr = mac,
+                }
+            }
+            "path" => spec.paths.push(PathSpec {
+                ifindex: dev::index(text)?,
+                local_addr: None,
+                remote_addr: None,
+                lladdr: None,
+            }),
             "ext" => spec.ext = Some(switch(key, text)?),
             "lite" => spec.lite = Some(switch(key, text)?),
             "ordered" => {
@@ -244,12 +267,18 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
             }
         }
     }
-    spec.remote_addr = peer.ok_or_else(|| Failure::new("peer ADDRESS is missing"))?;
+    if !spec.paths.is_empty() && (spec.ifindex.is_some() || spec.lladdr.is_some()) {
+        let text = "dev and lladdr before path: each path has its own";
+        return Err(Failure::new(text).hint("path DEV [peer ADDRESS] [local ADDRESS] [lladdr MAC]"));
+    }
+    let of_first = spec.paths.first().and_then(|path| path.remote_addr);
+    let peer = of_first.or(spec.remote_addr);
+    let peer = peer.ok_or_else(|| Failure::new("peer ADDRESS is missing"))?;
     spec.remote_cid = match peer_cid {
         None if spec.lite == Some(true) => 0,
         cid => cid.ok_or_else(|| Failure::new("peer-cid ID is missing"))?,
     };
-    spec.encap = match (encap, spec.remote_addr) {
+    spec.encap = match (encap, peer) {
         ("sunh", _) => Encap::Sunh,
         ("udp4", _) | ("udp", IpAddr::V4(_)) => Encap::Udp4,
         ("udp6", _) | ("udp", IpAddr::V6(_)) => Encap::Udp6,
@@ -278,7 +307,7 @@ fn table(conns: &[Conn], out: &mut Out) -> Result<(), Failure> {
             conn.local_cid.to_string(),
             conn.state.to_string(),
             conn.encap.to_string(),
-            conn.ifname.clone().unwrap_or("-".into()),
+            devices(&conn.paths),
             conn.local_addr.to_string(),
             conn.remote_addr.to_string(),
             conn.remote_cid.to_string(),
@@ -295,6 +324,22 @@ fn table(conns: &[Conn], out: &mut Out) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The devices of the paths, those that are down in brackets.
+fn devices(paths: &[Path]) -> String {
+    let name = |path: &Path| {
+        let name = match (&path.ifname, path.ifindex) {
+            (Some(name), _) => name.clone(),
+            (None, Some(index)) => index.to_string(),
+            (None, None) => "-".into(),
+        };
+        match path.state {
+            PortState::Up => name,
+            PortState::Down => format!("({name})"),
+        }
+    };
+    paths.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 fn flags(conn: &Conn) -> String {
@@ -322,26 +367,15 @@ fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
         .cause
         .as_deref()
         .map_or(String::new(), |cause| format!(": {cause}"));
-    let dev = match (&conn.ifname, conn.ifindex) {
-        (Some(name), _) => name.clone(),
-        (None, Some(index)) => format!("{index} (gone)"),
-        (None, None) => "by route".into(),
-    };
-    let mac = conn
-        .lladdr
-        .map_or(String::new(), |mac| format!(" at {mac}"));
     for (name, value) in [
         ("connection", conn.local_cid.to_string()),
         ("state", format!("{}{cause}", conn.state)),
         (
             "peer",
-            format!("{} cid {}{mac}", conn.remote_addr, conn.remote_cid),
+            format!("{} cid {}", conn.remote_addr, conn.remote_cid),
         ),
         ("local", conn.local_addr.to_string()),
-        (
-            "path",
-            format!("{} dev {dev}, mtu {}", conn.encap, conn.mtu),
-        ),
+        ("packets", format!("{}, mtu {}", conn.encap, conn.mtu)),
         ("flags", flags(conn)),
         (
             "header",
@@ -357,6 +391,25 @@ fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
         ),
     ] {
         out.line(format_args!("{name:11} {value}"))?;
+    }
+    out.line("paths")?;
+    for path in &conn.paths {
+        let dev = match (&path.ifname, path.ifindex) {
+            (Some(name), _) => name.clone(),
+            (None, Some(index)) => format!("{index} (gone)"),
+            (None, None) => "by route".into(),
+        };
+        let mac = path
+            .lladdr
+            .map_or(String::new(), |mac| format!(" at {mac}"));
+        out.line(format_args!(
+            "  dev {dev} {}: {} to {}{mac}, {} packets sent, {} received",
+            path.state,
+            path.local_addr,
+            path.remote_addr,
+            out::count(path.tx_packets),
+            out::count(path.rx_packets)
+        ))?;
     }
     out.line("parameters")?;
     for (name, value) in &conn.params.0 {
@@ -460,12 +513,35 @@ mod tests {
     }
 
     #[test]
+    fn words_behind_a_path_are_its_own() {
+        let spec = parsed(
+            "peer 10.23.0.1 peer-cid 1 local 10.23.0.2 path lo path lo peer 10.24.0.1 \
+             local 10.24.0.2 lladdr 02:00:00:00:00:01 ext on",
+        )
+        .unwrap();
+        assert_eq!(spec.remote_addr, "10.23.0.1".parse().ok());
+        assert_eq!(spec.ext, Some(true));
+        let [first, second] = &spec.paths[..] else {
+            panic!("{:?}", spec.paths)
+        };
+        assert_eq!((first.local_addr, first.remote_addr), (None, None));
+        assert_eq!(second.local_addr, "10.24.0.2".parse().ok());
+        assert_eq!(second.remote_addr, "10.24.0.1".parse().ok());
+        assert!(first.lladdr.is_none() && second.lladdr.is_some());
+        let each =
+            parsed("peer-cid 1 encap udp path lo peer fd00::1 path lo peer fd01::1").unwrap();
+        assert_eq!((each.encap, each.remote_addr), (Encap::Udp6, None));
+    }
+
+    #[test]
     fn wrong_words_are_named() {
         for (words, part) in [
             ("64 peer 10.23.0.1", "peer-cid"),
             ("64 peer-cid 3", "peer ADDRESS"),
             ("65536 peer 10.23.0.1 peer-cid 1", "65536"),
             ("peer ten peer-cid 1", "peer ten"),
+            ("peer 10.23.0.1 peer-cid 1 dev lo path lo", "before path"),
+            ("peer-cid 1 path lo", "peer ADDRESS"),
             ("peer 10.23.0.1 peer-cid 1 colour red", "colour"),
             ("peer 10.23.0.1 peer-cid 1 ext maybe", "ext maybe"),
             ("peer 10.23.0.1 peer-cid 1 encap tcp", "encap tcp"),
