@@ -150,7 +150,11 @@ impl Sim {
 
     /// Whether only connections that damaged packets may have confused still go on.
     fn over(&self) -> bool {
-        let goes_on = |end: &End| end.work.open() > 0 || end.conn.deadline().is_some();
+        let goes_on = |end: &End| {
+            // A request may wait for room that an acknowledgement under way brings.
+            let wants = !(end.work.done() || end.mortal || end.broken.is_some());
+            wants || end.work.open() > 0 || end.conn.deadline().is_some()
+        };
         !self.ends.iter().any(|end| end.trusted && goes_on(end))
     }
 
