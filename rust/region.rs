@@ -11,7 +11,7 @@ use kernel::{
 };
 
 use crate::{
-    kapi::pages::Pages,
+    kapi::{pages::Pages, process::Process},
     node::{Node, Refusal},
     proto::{Atomic as AtomicOp, Code},
 };
@@ -43,7 +43,7 @@ pub(crate) struct Region {
     len: u64,
     access: u32,
     partition: u32,
-    pid: u32,
+    process: Process,
     qpn: Atomic<u32>,
     pages: Pages,
     remote_reads: Atomic<u64>,
@@ -59,7 +59,6 @@ pub(crate) struct RegionInfo {
     pub(crate) access: u32,
     pub(crate) partition: u32,
     pub(crate) qpn: u32,
-    pub(crate) pid: u32,
     pub(crate) remote_reads: u64,
     pub(crate) remote_writes: u64,
 }
@@ -83,7 +82,7 @@ impl Region {
         len: u64,
         access: u32,
         partition: u32,
-        pid: u32,
+        process: Process,
     ) -> Result<Arc<Region>, Refusal> {
         if len == 0 {
             return Err(Refusal::new(
@@ -125,7 +124,7 @@ impl Region {
                 len,
                 access,
                 partition,
-                pid,
+                process,
                 qpn: Atomic::new(0),
                 pages,
                 remote_reads: Atomic::new(0),
@@ -155,6 +154,11 @@ impl Region {
     /// The 24-bit key.
     pub(crate) fn key(&self) -> u32 {
         self.key
+    }
+
+    /// The process that registered it.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// The pinned memory.
@@ -232,7 +236,6 @@ impl Region {
             access: self.access,
             partition: self.partition,
             qpn: self.qpn.load(Relaxed),
-            pid: self.pid,
             remote_reads: self.remote_reads.load(Relaxed),
             remote_writes: self.remote_writes.load(Relaxed),
         }

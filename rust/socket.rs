@@ -33,6 +33,7 @@ use crate::{
         lock::{new_spinlock_bh, SpinLockBh},
         net::{node_of, Net},
         pages::Pages,
+        process::Process,
         skb::SkBuff,
         sock::{
             ioctl, CompletionRecord, From, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Rma,
@@ -98,8 +99,8 @@ pub(crate) struct EndpointInfo {
     pub(crate) remote: [u8; 16],
     pub(crate) remote_qpn: u32,
     pub(crate) connected: bool,
-    /// Process that made the socket.
-    pub(crate) pid: u32,
+    /// Of the socket, as /proc/PID/fd names it; 0 when it is gone.
+    pub(crate) inode: u64,
     pub(crate) tx_messages: u64,
     pub(crate) rx_messages: u64,
     /// Memory of the messages that wait for the program, bytes.
@@ -112,7 +113,7 @@ pub(crate) struct EndpointInfo {
 #[pin_data]
 pub(crate) struct Endpoint {
     sock: RcuSock,
-    pid: u32,
+    process: Process,
     /// Charged to SO_SNDBUF, bytes.
     queued: Atomic<isize>,
     /// Remote memory requests that have not completed.
@@ -129,7 +130,7 @@ impl Endpoint {
     fn new(sk: ARef<Sock>) -> impl PinInit<Endpoint, Error> {
         try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
-            pid: kernel::current!().group_leader().pid() as u32,
+            process: Process::current()?,
             queued: Atomic::new(0),
             requests: Atomic::new(0),
             messages: Atomic::new(0),
@@ -137,6 +138,11 @@ impl Endpoint {
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
         })
+    }
+
+    /// The process that made the socket.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
@@ -207,7 +213,7 @@ impl Endpoint {
             remote: peer.map_or(UNSPECIFIED, |peer| peer.addr),
             remote_qpn: peer.map_or(0, |peer| peer.qpn),
             connected: peer.is_some(),
-            pid: self.pid,
+            inode: self.sock.with(|sk, _| sk.inode()).unwrap_or(0),
             tx_messages: self.tx_messages.load(Relaxed),
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
@@ -529,6 +535,7 @@ impl Socket {
         if write && rma.length != 0 && rma.length < conn.min_message() {
             return Err(EMSGSIZE);
         }
+        self.autobind()?;
         let what = Done {
             token: rma.token,
             len: rma.length,
@@ -591,7 +598,7 @@ impl Socket {
             reg.length,
             reg.access,
             reg.partition,
-            self.endpoint().pid,
+            Process::current()?,
         )?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;

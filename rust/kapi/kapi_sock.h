@@ -77,6 +77,7 @@ void superp_sock_put(struct sock *sk);
 int superp_sock_sndbuf(const struct sock *sk);
 bool superp_sock_full(const struct sock *sk);
 unsigned int superp_sock_received(const struct sock *sk);
+u64 superp_sock_inode(const struct sock *sk);
 bool superp_sock_send_closed(const struct sock *sk);
 bool superp_sock_recv_closed(const struct sock *sk);
 unsigned int superp_sock_error_queue_len(const struct sock *sk);

@@ -505,6 +505,18 @@ unsigned int superp_sock_received(const struct sock *sk)
 }
 
 /**
+ * superp_sock_inode - number of the socket's inode
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: what /proc/PID/fd shows, 0 once the socket is closed.
+ */
+u64 superp_sock_inode(const struct sock *sk)
+{
+	return sock_i_ino(sk);
+}
+
+/**
  * superp_sock_send_closed - was sending shut down?
  * @sk: the socket
  *

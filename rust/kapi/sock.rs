@@ -106,6 +106,12 @@ impl Sock {
         unsafe { bindings::superp_sock_received(self.as_ptr()) }.into()
     }
 
+    /// Number of the socket's inode, 0 when it has none any more. Any context.
+    pub(crate) fn inode(&self) -> u64 {
+        // SAFETY: `self` is a valid socket.
+        unsafe { bindings::superp_sock_inode(self.as_ptr()) }
+    }
+
     /// Whether sending was shut down. Any context.
     pub(crate) fn send_closed(&self) -> bool {
         // SAFETY: `self` is a valid socket.

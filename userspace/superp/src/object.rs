@@ -92,6 +92,7 @@ pub(crate) fn regions(out: &mut Out) -> Result<(), Failure> {
             ">PARTITION",
             ">QPN",
             ">PID",
+            "COMMAND",
             ">READ",
             ">WRITTEN",
         ]);
@@ -112,6 +113,7 @@ pub(crate) fn regions(out: &mut Out) -> Result<(), Failure> {
                 partition.to_string(),
                 or_dash((*qpn != 0).then_some(qpn)),
                 or_dash(region.pid),
+                or_dash(region.command.as_ref()),
                 out::bytes(region.remote_reads),
                 out::bytes(region.remote_writes),
             ]);
@@ -130,6 +132,7 @@ pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
             "PEER",
             ">PEER-QPN",
             ">PID",
+            "COMMAND",
             ">SENT",
             ">RECEIVED",
             ">QUEUED",
@@ -143,6 +146,7 @@ pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
                 or_dash(qp.remote_addr),
                 or_dash(qp.remote_qpn.filter(|qpn| *qpn != 0)),
                 or_dash(qp.pid),
+                or_dash(qp.command.as_ref()),
                 out::count(qp.tx_messages),
                 out::count(qp.rx_messages),
                 out::bytes(qp.rx_queued),
