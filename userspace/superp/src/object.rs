@@ -65,7 +65,7 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rights of a region: remote read, remote write, local write, atomic.
+/// The rights of a region: remote read, remote write, local write, atomic, send.
 fn access(bits: u32) -> String {
     let letter = |bit, letter| if bits & bit != 0 { letter } else { '-' };
     String::from_iter([
@@ -73,6 +73,7 @@ fn access(bits: u32) -> String {
         letter(uapi::SUPERP_ACCESS_REMOTE_WRITE, 'w'),
         letter(uapi::SUPERP_ACCESS_LOCAL_WRITE, 'l'),
         letter(uapi::SUPERP_ACCESS_REMOTE_ATOMIC, 'a'),
+        letter(uapi::SUPERP_ACCESS_RECEIVE, 's'),
     ])
 }
 
