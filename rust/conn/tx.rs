@@ -423,8 +423,7 @@ impl Conn {
     fn attach_reply(&self, address: u64, len: u32, skb: &mut SkBuff) -> Result<(), BuildError> {
         let region = self
             .node
-            .regions()
-            .get(region::key_of(address))
+            .region_at(address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let offset = region
             .remote_offset(
