@@ -292,7 +292,12 @@ impl Target<'_> {
 impl Owner for Target<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self.conn.node.region_at(address).ok_or(Code::ACCESS_KEY);
+        let region = self
+            .conn
+            .node
+            .regions()
+            .get(region::key_of(address))
+            .ok_or(Code::ACCESS_KEY);
         let placed = region.and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
