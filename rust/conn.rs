@@ -464,7 +464,7 @@ impl Conn {
                 ConnState::Created => return Err(enotconn()),
                 ConnState::Removed | ConnState::Broken => return Err(econnreset()),
             }
-            if let Some(slot) = inner.flows.slot(work.dest) {
+            if let Some(slot) = inner.flows.slot(work.flow()) {
                 work.ticket.arm();
                 inner.count_posted(&work);
                 inner.flows.push(slot, work);

@@ -515,7 +515,7 @@ impl Socket {
             pages.copy_from_iter(0, bytes, request.data())?;
             Local::Buffer(pages)
         };
-        conn.post(Work::new(ticket, qpn, op, len, local)?)?;
+        conn.post(Work::new(ticket, qpn, op, len, local, false)?)?;
         Ok(bytes)
     }
 
@@ -542,7 +542,9 @@ impl Socket {
 
     /// One remote read or write. Each refusal has its own error; Documentation/uapi.md lists them.
     fn request(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
-        if rma.rsvd != 0 || rma.rsvd2 != 0 || request.len() != 0 {
+        let fence = u32::from(rma.flags) & uapi::SUPERP_RMA_F_FENCE != 0;
+        let unknown = u32::from(rma.flags) & !uapi::SUPERP_RMA_F_FENCE != 0;
+        if unknown || rma.rsvd != 0 || request.len() != 0 {
             return Err(EINVAL);
         }
         let (remote, imm) = (rma.remote_addr, request.imm());
@@ -579,7 +581,7 @@ impl Socket {
             op: rma.op,
         };
         let ticket = Ticket::request(self.qp.clone(), &self.sk, what)?;
-        conn.post(Work::new(ticket, qpn, op, rma.length, local)?)
+        conn.post(Work::new(ticket, qpn, op, rma.length, local, fence)?)
     }
 
     /// The local memory of a request that is not empty.

@@ -259,17 +259,17 @@ enum superp_rma_op {
 /**
  * struct superp_rma - one remote read or write
  * @op: enum superp_rma_op
- * @rsvd: zero
+ * @flags: SUPERP_RMA_F_* bits
  * @key: key of the local region of this socket
  * @local_addr: address of the first local byte, inside the region
  * @remote_addr: RMA address at the peer
  * @length: bytes, 0 to %SUPERP_MAX_RMA; under 16, a write needs a connection
  *	with extensions.  A length of 0 is a round trip without access: @key and
  *	both addresses are ignored.
- * @rsvd2: zero
+ * @rsvd: zero
  * @token: given back in the completion
  *
- * Errors of sendmsg(): EINVAL (reserved field, data given, malformed control
+ * Errors of sendmsg(): EINVAL (unknown flag, reserved field, data given, malformed control
  * message), EOPNOTSUPP (unknown @op), EMSGSIZE (@length over %SUPERP_MAX_RMA,
  * or too short for this connection), ENOENT (no such region of this socket),
  * ERANGE (not all local bytes are in the region), EACCES (a read into a region
@@ -278,14 +278,21 @@ enum superp_rma_op {
  */
 struct superp_rma {
 	__u16	op;
-	__u16	rsvd;
+	__u16	flags;
 	__u32	key;
 	__u64	local_addr;
 	__u64	remote_addr;
 	__u32	length;
-	__u32	rsvd2;
+	__u32	rsvd;
 	__u64	token;
 };
+
+/*
+ * Fence: the request starts when everything that the socket has sent before to
+ * the same queue pair is complete, requests and messages, whether with success
+ * or not.  What is sent to that queue pair afterwards starts after it.
+ */
+#define SUPERP_RMA_F_FENCE	(1u << 0)
 
 /**
  * struct superp_atomic - one atomic operation on 64 bits of the peer's memory

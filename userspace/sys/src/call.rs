@@ -191,9 +191,9 @@ pub(crate) fn request(fd: BorrowedFd<'_>, rma: &superp_rma, imm: Option<u32>) ->
 }
 
 /// sendmsg(2) of an atomic operation.
-pub(crate) fn atomic(fd: BorrowedFd<'_>, atomic: &superp_atomic) -> Result<()> {
+pub(crate) fn atomic(fd: BorrowedFd<'_>, atomic: &superp_atomic, imm: Option<u32>) -> Result<()> {
     let atomic = (uapi::SUPERP_CMSG_ATOMIC, atomic);
-    send_control(fd, &[], Some(atomic), None).map(drop)
+    send_control(fd, &[], Some(atomic), imm).map(drop)
 }
 
 /// sendmsg(2) of a message with immediate data.

@@ -99,6 +99,25 @@ impl BitOr for Access {
     }
 }
 
+/// What a request may have besides its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct With {
+    /// It starts when everything that the socket has sent before to the same queue pair is complete.
+    pub fence: bool,
+    /// Of a write: when all bytes are there, the peer's queue pair receives an empty message with this
+    /// immediate data.
+    pub imm: Option<u32>,
+}
+
+impl With {
+    fn flags(self) -> u16 {
+        match self.fence {
+            true => uapi::SUPERP_RMA_F_FENCE,
+            false => 0,
+        }
+    }
+}
+
 /// A change of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
@@ -352,7 +371,8 @@ impl Socket {
     ///
     /// `InvalidInput`: the bytes are not inside the region. EMSGSIZE: more than `SUPERP_MAX_RMA`, or
     /// 1 to 15 on a connection without extensions. ENOBUFS: too many requests under way. ENOTCONN.
-    /// ECONNRESET or ETIMEDOUT: the connection broke.
+    /// ECONNRESET or ETIMEDOUT: the connection broke. With an immediate, EOPNOTSUPP: the connection has
+    /// no extensions. EDESTADDRREQ: the socket is connected to no queue pair.
     pub fn write(
         &self,
         region: &Region,
@@ -360,33 +380,15 @@ impl Socket {
         remote: u64,
         length: u32,
         token: u64,
+        with: With,
     ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, None)
-    }
-
-    /// As [`write`](Self::write); when all bytes are there, the peer's queue pair receives an empty
-    /// message with this immediate data.
-    ///
-    /// # Errors
-    ///
-    /// EOPNOTSUPP: the connection has no extensions. EDESTADDRREQ: the socket is connected to no queue
-    /// pair.
-    pub fn write_imm(
-        &self,
-        region: &Region,
-        offset: usize,
-        remote: u64,
-        length: u32,
-        token: u64,
-        imm: u32,
-    ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, Some(imm))
+        let mut rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
+        rma.flags = with.flags();
+        call::request(self.as_fd(), &rma, with.imm)
     }
 
     /// Reads `length` bytes of the peer's memory at `remote` to `offset` of a region. Its completion
-    /// carries `token`. Errors as of [`write`](Self::write).
+    /// carries `token`. Errors as of [`write`](Self::write); with an immediate, EINVAL.
     pub fn read(
         &self,
         region: &Region,
@@ -394,9 +396,11 @@ impl Socket {
         remote: u64,
         length: u32,
         token: u64,
+        with: With,
     ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, None)
+        let mut rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
+        rma.flags = with.flags();
+        call::request(self.as_fd(), &rma, with.imm)
     }
 
     /// Changes the 8 bytes at `remote` of the peer's memory, once and atomically; what they were is put
@@ -404,7 +408,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// As of [`write`](Self::write); EINVAL: `remote` is no multiple of 8. EOPNOTSUPP: the connection
+    /// As of [`write`](Self::write); EINVAL: `remote` is no multiple of 8, or an immediate. EOPNOTSUPP: the connection
     /// has no extensions.
     pub fn atomic(
         &self,
@@ -413,18 +417,21 @@ impl Socket {
         remote: u64,
         change: Atomic,
         token: u64,
+        with: With,
     ) -> Result<()> {
         let (op, operand, compare) = match change {
             Atomic::FetchAdd(operand) => (uapi::SUPERP_RMA_FETCH_ADD, operand, 0),
             Atomic::CompareSwap { compare, swap } => (uapi::SUPERP_RMA_COMPARE_SWAP, swap, compare),
             Atomic::Swap(operand) => (uapi::SUPERP_RMA_SWAP, operand, 0),
         };
+        let mut rma = region.request(op, offset, remote, 8, token)?;
+        rma.flags = with.flags();
         let atomic = uapi::superp_atomic {
-            rma: region.request(op, offset, remote, 8, token)?,
+            rma,
             operand,
             compare,
         };
-        call::atomic(self.as_fd(), &atomic)
+        call::atomic(self.as_fd(), &atomic, with.imm)
     }
 
     /// Asks for a round trip to the peer and back that touches no memory. Its completion carries

@@ -67,6 +67,8 @@ pub const SUPERP_RMA_FETCH_ADD: u16 = 3;
 pub const SUPERP_RMA_COMPARE_SWAP: u16 = 4;
 /// Replace 64 bits of the peer's memory.
 pub const SUPERP_RMA_SWAP: u16 = 5;
+/// The request starts when everything sent before is complete.
+pub const SUPERP_RMA_F_FENCE: u16 = 1;
 
 const MAGIC: u64 = 0xb5;
 
@@ -169,12 +171,12 @@ structs! {
     /// One remote read or write.
     superp_rma {
         op: u16,
-        rsvd: u16,
+        flags: u16,
         key: u32,
         local_addr: u64,
         remote_addr: u64,
         length: u32,
-        rsvd2: u32,
+        rsvd: u32,
         token: u64,
     }
 

@@ -58,7 +58,7 @@ fn declarations_are_those_of_the_c_header() {
         SUPERP_CMSG_RMA SUPERP_CMSG_COMPLETION SUPERP_CMSG_ATOMIC SUPERP_CMSG_IMM
         SUPERP_CMSG_KEY
         SUPERP_RMA_WRITE SUPERP_RMA_READ
-        SUPERP_RMA_FETCH_ADD SUPERP_RMA_COMPARE_SWAP SUPERP_RMA_SWAP
+        SUPERP_RMA_FETCH_ADD SUPERP_RMA_COMPARE_SWAP SUPERP_RMA_SWAP SUPERP_RMA_F_FENCE
     };
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = folder.join("layout.c");
