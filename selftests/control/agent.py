@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -54,9 +55,9 @@ class Agent:
             "--state-dir", str(state or self.state), "--run-dir", str(scratch / "run"), *arguments,
         )  # fmt: skip
 
-    def up(self):
+    def up(self, **environment):
         self.log = open(scratch / f"log{self.number}", "a")
-        self.process = subprocess.Popen(self.command(), stderr=self.log)
+        self.process = subprocess.Popen(self.command(), stderr=self.log, env=os.environ | environment)
         until("agent answers", self.alive)
 
     def alive(self):
@@ -67,8 +68,16 @@ class Agent:
         except ConnectionRefusedError:
             return False
 
-    def ask(self, method, path, body=None, raw=None, seconds=90):
+    def ask(self, *arguments, **more):
         """Status and document of the answer."""
+        answer, text = self.request(*arguments, **more)
+        document = json.loads(text)
+        if answer.status >= 400:
+            same(answer.getheader("Content-Type"), "application/problem+json", "media type of a problem")
+            same(document["status"], answer.status, "status in the problem")
+        return answer.status, document
+
+    def request(self, method, path, body=None, raw=None, seconds=90):
         connection = http.client.HTTPConnection("127.0.0.1", 7779, timeout=seconds)
         namespace = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
         os.setns(namespace, os.CLONE_NEWNET)
@@ -81,12 +90,9 @@ class Agent:
         headers = {} if data is None else {"Content-Type": "application/json"}
         connection.request(method, path, data, headers)
         answer = connection.getresponse()
-        document = json.loads(answer.read())
+        text = answer.read().decode()
         connection.close()
-        if answer.status >= 400:
-            same(answer.getheader("Content-Type"), "application/problem+json", "media type of a problem")
-            same(document["status"], answer.status, "status in the problem")
-        return answer.status, document
+        return answer, text
 
     def good(self, method, path, body=None):
         status, document = self.ask(method, path, body)
@@ -383,6 +389,28 @@ def document():
     a.refused("not-found", 405, "DELETE", "/v1/configuration")
 
 
+def metrics():
+    answer, text = a.request("GET", "/metrics")
+    same(answer.status, 200, "status")
+    numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    same(numbers['superp_node_state{state="started"}'], "1", "state")
+    same(numbers['superp_connections{state="broken"}'], "1", "broken connections")
+    assert int(numbers['superp_connection_tx_packets_total{cid="1",peer="10.23.0.2"}']) > 0
+
+
+def told_to_systemd():
+    """Readiness, and then signs of life in half the time that the watchdog gives."""
+    path = scratch / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(path))
+        listener.settimeout(60)
+        b.process.terminate()
+        same(b.process.wait(), 0, "status of an agent that is told to end")
+        b.up(NOTIFY_SOCKET=str(path), WATCHDOG_USEC="200000")
+        told = [listener.recv(100) for _ in range(3)]
+        same(told, [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"], "what systemd is told")
+
+
 def shutdown():
     moving = traffic(100_000_000, wait=False)
     until("queue pairs", lambda: all(agent.status()["queue_pairs"] for agent in both))
@@ -448,6 +476,8 @@ try:
     results.case("hard restart of a connection", hard_restart)
     results.case("a broken connection is reported", broken_connection)
     results.case("the document of the interface", document)
+    results.case("metrics", metrics)
+    results.case("systemd is told that the agent is ready and lives", told_to_systemd)
     results.case("shutdown ends the applications and frees everything", shutdown)
     results.case("shutdown kills who does not end", shutdown_kills)
 finally:
