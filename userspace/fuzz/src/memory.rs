@@ -210,7 +210,7 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         let Op::Send(op) = self.op() else {
             panic!("no send");
         };
