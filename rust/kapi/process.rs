@@ -4,7 +4,7 @@
 
 use super::bindings as c;
 use core::ptr::NonNull;
-use kernel::{prelude::*, str::CStr};
+use kernel::prelude::*;
 
 /// A process, which may have ended. Its number is not kept: another one could get it.
 ///
@@ -33,11 +33,11 @@ impl Process {
     /// Calls `tell` with the number of the process, as the pid namespace of the current process
     /// knows it, and with the name of its command; not if there is no such number, or the process
     /// has ended. Process context.
-    pub(crate) fn look<T>(&self, tell: impl FnOnce(u32, &CStr) -> T) -> Option<T> {
+    pub(crate) fn look<T>(&self, tell: impl FnOnce(u32, &[u8]) -> T) -> Option<T> {
         let mut command = [0; c::SUPERP_COMMAND_LEN as usize];
         // SAFETY: By the type invariant; the buffer is valid for the call.
         let number = unsafe { c::superp_process_look(self.0.as_ptr(), command.as_mut_ptr()) };
-        let command = CStr::from_bytes_until_nul(&command).ok()?;
+        let command = command.split(|byte| *byte == 0).next()?;
         (number != 0).then(|| tell(number, command))
     }
 }

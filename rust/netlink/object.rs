@@ -12,7 +12,7 @@ fn put_process(msg: &mut Message<'_>, pid: u32, command: u32, process: &Process)
     process
         .look(|number, name| {
             msg.put_u32(pid, number)?;
-            msg.put_text(command, name.to_bytes())
+            msg.put_text(command, name)
         })
         .unwrap_or(Ok(()))
 }

@@ -723,19 +723,6 @@ static int op(const char *node, const char *address, const char *name,
 	return done.error ? 3 : 0;
 }
 
-static uint32_t crc32(const uint8_t *bytes, size_t len)
-{
-	uint32_t crc = ~0u;
-	int bit;
-
-	while (len--) {
-		crc ^= *bytes++;
-		for (bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-	}
-	return ~crc;
-}
-
 static int serve(const char *node, const char *path, const char *access)
 {
 	static uint8_t message[1 << 20];

@@ -532,6 +532,20 @@ static inline ssize_t pattern_check(const void *buffer, size_t len,
 	return -1;
 }
 
+/* As everyone computes it. */
+static inline uint32_t crc32(const uint8_t *bytes, size_t len)
+{
+	uint32_t crc = ~0u;
+	int bit;
+
+	while (len--) {
+		crc ^= *bytes++;
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
 /* Anonymous memory, page aligned. */
 static inline void *memory(size_t len)
 {
