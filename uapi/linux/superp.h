@@ -359,9 +359,10 @@ enum superp_error {
  * Receiving.  A message for the queue pair goes into the oldest receive entry
  * (no doorbell).  Without one, or without room in the completion queue, or
  * before SUPERP_IOC_RQP_CONNECT, it is refused for want of a buffer, and the
- * peer repeats it.  A message longer than its entry fails at both ends: it
- * completes with SUPERP_ERR_ACCESS, minor 2, as does an entry that is not inside
- * of a region of the context.
+ * peer repeats it.  A message longer than its entry fails at both ends, with
+ * SUPERP_ERR_NO_BUFFER minor 1.  An entry that is no good itself completes as a
+ * submission would (SUPERP_ERR_MALFORMED, SUPERP_ERR_ACCESS); the peer is told
+ * SUPERP_ERR_NO_QP, as it is by a queue pair in the error state.
  *
  * Waiting.  Poll the completion ring, or: store SUPERP_CQ_ARMED to the arm word
  * of the completion queue; full memory barrier; load the producer, and if it
