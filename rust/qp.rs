@@ -136,7 +136,7 @@ impl Node {
 
     /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
     /// once.
-    pub(crate) fn qp_unbind_each<'a>(&self, qps: impl Iterator<Item = &'a Qp>) {
+    pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
         let bound = |qpn: &u32| *qpn != 0;
         self.qps()
             .remove_each(qps.map(|qp| qp.qpn.xchg(0, Relaxed)).filter(bound));

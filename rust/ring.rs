@@ -167,9 +167,6 @@ impl Context {
     /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
     pub(crate) fn mmap(&self, request: &MapRequest) -> Result {
         let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
-        if request.size() > memory.size().next_multiple_of(kernel::page::PAGE_SIZE) {
-            return Err(EINVAL);
-        }
         memory.map(request)
     }
 
@@ -341,19 +338,12 @@ fn queue_id(arg: usize) -> Result<u32> {
 impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
         self.hub.sock.clear();
-        let mut qps = KVVec::new();
         for (_, qp) in self.qps.iter() {
             if let Some(queue) = qp.ring() {
                 queue.close();
             }
-            if qps.reserve(1, GFP_KERNEL).is_err() {
-                self.node.qp_unbind(&qp);
-            } else {
-                // There is room.
-                let _ = qps.push_within_capacity(qp);
-            }
         }
-        self.node.qp_unbind_each(qps.iter().map(|qp| &**qp));
+        self.node.qp_unbind_each(self.qps.iter().map(|(_, qp)| qp));
         self.regions.release(&self.node);
     }
 }
