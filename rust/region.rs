@@ -53,8 +53,8 @@ pub(crate) struct Region {
     access: u32,
     partition: u32,
     process: Process,
-    /// The owner's; it does not own the region.
-    qp: Arc<Qp>,
+    /// The owner's, if it is a socket; it does not own the region.
+    qp: Option<Arc<Qp>>,
     pages: Pages,
     remote_reads: Atomic<u64>,
     remote_writes: Atomic<u64>,
@@ -88,7 +88,7 @@ impl Region {
         len: u64,
         access: u32,
         partition: u32,
-        qp: Arc<Qp>,
+        qp: Option<Arc<Qp>>,
     ) -> Result<Arc<Region>, Refusal> {
         if len == 0 {
             return Err(Refusal::new(
@@ -98,6 +98,12 @@ impl Region {
         }
         if access & !ACCESS_MASK != 0 {
             return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
+        }
+        if access & RECEIVE != 0 && qp.is_none() {
+            return Err(Refusal::new(
+                EINVAL,
+                c"a context with rings has no receive contexts",
+            ));
         }
         if addr.checked_add(len.saturating_sub(1)).is_none() {
             return Err(Refusal::new(
@@ -145,9 +151,14 @@ impl Region {
         node.remove_region(self);
     }
 
-    /// The queue pair of its owner.
-    pub(crate) fn qp(&self) -> &Arc<Qp> {
-        &self.qp
+    /// The queue pair of its owner, if that is a socket.
+    pub(crate) fn qp(&self) -> Option<&Arc<Qp>> {
+        self.qp.as_ref()
+    }
+
+    /// Whether it belongs to the socket of this queue pair.
+    pub(crate) fn is_of(&self, qp: &Arc<Qp>) -> bool {
+        self.qp().is_some_and(|own| Arc::ptr_eq(own, qp))
     }
 
     /// The 24-bit key.
@@ -258,7 +269,7 @@ impl Region {
             rma_addr: self.rma_addr,
             access: self.access,
             partition: self.partition,
-            qpn: self.qp.qpn(),
+            qpn: self.qp().map_or(0, |qp| qp.qpn()),
             remote_reads: self.remote_reads.load(Relaxed),
             remote_writes: self.remote_writes.load(Relaxed),
         }

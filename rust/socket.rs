@@ -43,9 +43,9 @@ use crate::{
     },
     node::Node,
     proto::{wire::AtomicKind, Code},
-    qp::Qp,
+    qp::{End, Qp},
     region::{self, Region},
-    work::{Local, Work, WorkOp},
+    work::{self, Local, Work, WorkOp},
     MAX_MESSAGE,
 };
 
@@ -98,11 +98,13 @@ pub(crate) enum Beside {
     },
 }
 
-/// Why a socket does not take a message.
+/// Why a queue pair does not take a message.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// SO_RCVBUF is full; later there may be room.
+    /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
     NoBuffer,
+    /// Its receive entry is shorter.
+    TooLong,
     /// It takes no messages, or none of this peer.
     NoQp,
 }
@@ -123,7 +125,7 @@ pub(crate) struct EndpointInfo {
     pub(crate) pending: u32,
 }
 
-/// The engine's side of a socket; part of its queue pair.
+/// The engine's side of a socket; its queue pair's.
 #[pin_data]
 pub(crate) struct Endpoint {
     sock: RcuSock,
@@ -141,8 +143,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(sk: ARef<Sock>) -> impl PinInit<Endpoint, Error> {
-        try_pin_init!(Endpoint {
+    fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
+        let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
             process: Process::current()?,
             queued: Atomic::new(0),
@@ -151,7 +153,8 @@ impl Endpoint {
             tx_messages: Atomic::new(0),
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
-        })
+        });
+        Arc::pin_init(endpoint, GFP_KERNEL)
     }
 
     /// The process that made the socket.
@@ -307,7 +310,7 @@ impl Endpoint {
 }
 
 /// The error number of a code; `uapi/linux/superp.h` has the table.
-fn error_of(code: Code) -> Error {
+pub(crate) fn error_of(code: Code) -> Error {
     if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
         return ETIMEDOUT;
     }
@@ -328,6 +331,7 @@ fn error_of(code: Code) -> Error {
 pub(crate) struct Socket {
     sk: ARef<Sock>,
     node: Arc<Node>,
+    endpoint: Arc<Endpoint>,
     qp: Arc<Qp>,
     /// Serialises bind and connect.
     #[pin]
@@ -342,7 +346,8 @@ impl Socket {
     pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Socket, Error> {
         try_pin_init!(Socket {
             node: node_of(net).ok_or(ENODEV)?,
-            qp: Qp::new(Endpoint::new(sk.clone()))?,
+            endpoint: Endpoint::new(sk.clone())?,
+            qp: Qp::new(End::Socket(endpoint.clone()))?,
             sk,
             naming <- new_mutex!((), "superp_naming"),
             regions <- new_mutex!(RBTree::new(), "superp_regions"),
@@ -350,7 +355,7 @@ impl Socket {
     }
 
     fn endpoint(&self) -> &Endpoint {
-        &self.qp.endpoint
+        &self.endpoint
     }
 
     /// bind(). Process context.
@@ -507,7 +512,7 @@ impl Socket {
         };
         self.autobind()?;
         let charge = self.admit(request, bytes)?;
-        let ticket = Ticket::message(self.qp.clone(), len, charge);
+        let ticket = Ticket::message(self.endpoint.clone(), len, charge);
         let local = if len == 0 {
             Local::None
         } else {
@@ -515,6 +520,7 @@ impl Socket {
             pages.copy_from_iter(0, bytes, request.data())?;
             Local::Buffer(pages)
         };
+        let ticket = work::Ticket::Socket(ticket);
         conn.post(Work::new(ticket, qpn, op, len, local, false)?)?;
         Ok(bytes)
     }
@@ -580,7 +586,8 @@ impl Socket {
             len: rma.length,
             op: rma.op,
         };
-        let ticket = Ticket::request(self.qp.clone(), &self.sk, what)?;
+        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
+        let ticket = work::Ticket::Socket(ticket);
         conn.post(Work::new(ticket, qpn, op, rma.length, local, fence)?)
     }
 
@@ -641,7 +648,7 @@ impl Socket {
             reg.length,
             reg.access,
             reg.partition,
-            self.qp.clone(),
+            Some(self.qp.clone()),
         )?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
@@ -706,12 +713,7 @@ impl Socket {
                 info.max_message = conn.max_message();
                 info.min_message = conn.min_message();
                 info.max_keyed = *conn.keyed_message().end();
-                if conn.ext() {
-                    info.flags |= uapi::SUPERP_QP_F_EXT;
-                }
-                if conn.ordered() {
-                    info.flags |= uapi::SUPERP_QP_F_ORDERED;
-                }
+                info.flags = conn.qp_flags();
             }
         }
         info
@@ -766,13 +768,15 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
     })
 }
 
-fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
+/// Copies the argument of an ioctl from the program.
+pub(crate) fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
     UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
         .reader()
         .read()
 }
 
-fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
+/// Copies the argument of an ioctl to the program.
+pub(crate) fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
     UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
         .writer()
         .write(value)

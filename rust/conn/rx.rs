@@ -190,7 +190,7 @@ impl Target<'_> {
         beside: Beside,
         ext: bool,
     ) -> Result<(), Code> {
-        match qp.endpoint.deliver(&self.meta(), message, beside) {
+        match qp.deliver(&self.meta(), message, beside) {
             Ok(()) => {
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
@@ -199,18 +199,20 @@ impl Target<'_> {
                 count(&mut self.stats.rx_no_buffer, 1);
                 Err(self.rx.refuse(qpn, ext))
             }
+            Err(Refused::TooLong) => Err(Code::RECEIVE_BUFFER_TOO_SHORT),
             Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
         }
     }
 
     /// Refuses a message that the program could not be handed now.
     fn room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
-        match qp.endpoint.room(&self.meta()) {
+        match qp.room(&self.meta()) {
             Ok(()) => Ok(()),
             Err(Refused::NoBuffer) => {
                 count(&mut self.stats.rx_no_buffer, 1);
                 Err(self.rx.refuse(qpn, ext))
             }
+            Err(Refused::TooLong) => Err(Code::RECEIVE_BUFFER_TOO_SHORT),
             Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
         }
     }
@@ -224,7 +226,7 @@ impl Target<'_> {
             length,
         } = filling;
         let region = self.conn.node.regions().get(key);
-        if !region.is_some_and(|region| Arc::ptr_eq(region.qp(), &qp)) {
+        if !region.is_some_and(|region| region.is_of(&qp)) {
             return Err(Code::ACCESS_KEY);
         }
         let placed = Beside::Placed {
@@ -366,7 +368,8 @@ impl Owner for Target<'_> {
             let address = u64::from(key) << 32 | u64::from(offset);
             self.violation(code, address, len)
         })?;
-        let qp = region.qp();
+        // Only a socket can have the right to receive.
+        let qp = region.qp().ok_or(Code::ACCESS_PERMISSION)?;
         match self.rx.filling(xid) {
             Some(Some(filling)) if filling.key == key && Arc::ptr_eq(&filling.qp, qp) => {}
             Some(Some(_)) => return Err(Code::MALFORMED),

@@ -60,7 +60,7 @@ pub(crate) fn qps(dump: Dump<'_>) -> Result {
                 msg.put(SUPERP_A_QP_REMOTE_ADDR, &info.remote)?;
                 msg.put_u32(SUPERP_A_QP_REMOTE_QPN, info.remote_qpn)?;
             }
-            let process = qp.endpoint.process();
+            let process = qp.process();
             put_process(msg, SUPERP_A_QP_PID, SUPERP_A_QP_COMMAND, process)?;
             if info.inode != 0 {
                 msg.put_uint(SUPERP_A_QP_INODE, info.inode)?;

@@ -6,7 +6,7 @@ use kernel::{page::PAGE_SHIFT, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{Region, KEY_MAX, OFFSET_BITS, OFFSET_MASK};
 use crate::{
-    kapi::range::Ranges,
+    kapi::{map::RcuMap, range::Ranges},
     node::{Node, Refusal},
 };
 
@@ -173,6 +173,16 @@ impl Node {
     /// sleeps for a grace period.
     pub(super) fn remove_region(&self, region: &Region) {
         if self.regions().remove(region.key).is_some() {
+            self.ranges().erase(region.rma_addr >> PAGE_SHIFT);
+        }
+    }
+
+    /// As [`Node::remove_region`], of several at a time, which are in the tables; a grace period for
+    /// all.
+    pub(crate) fn remove_regions(&self, regions: &RcuMap<Region>) {
+        self.regions()
+            .remove_each(regions.iter().map(|(key, _)| key));
+        for (_, region) in regions.iter() {
             self.ranges().erase(region.rma_addr >> PAGE_SHIFT);
         }
     }

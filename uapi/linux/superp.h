@@ -4,7 +4,8 @@
  *
  * Sockets of the family are one queue pair each (SOCK_SEQPACKET).  Messages
  * go by send and recv; remote memory is read and written by a control message
- * on sendmsg(), with its completion on the error queue.  Configuration is
+ * on sendmsg(), with its completion on the error queue.  A SOCK_RDM socket has
+ * many queue pairs instead, with rings in shared memory.  Configuration is
  * generic netlink (superp_netlink.h).  Documentation/uapi.md is the manual.
  *
  * All integers are in host byte order unless said otherwise.  Every reserved
@@ -346,5 +347,341 @@ enum superp_error {
 	SUPERP_ERR_RESOURCES = 6,	/* ENOMEM */
 	SUPERP_ERR_ABORTED = 7,		/* ECONNRESET; by time, ETIMEDOUT */
 };
+
+/*
+ * Rings: queue pairs without a system call for each request.
+ *
+ * A context is a socket of type SOCK_RDM, protocol 0.  It owns memory regions
+ * (SUPERP_IOC_MR_REG and the others, as above, but %SUPERP_ACCESS_RECEIVE is
+ * refused with EINVAL), completion queues and queue pairs, which its ioctls
+ * make; they end with SUPERP_IOC_CQ_DESTROY, SUPERP_IOC_RQP_DESTROY, or with the
+ * socket.  Queues are rings in memory that the kernel shares with the program
+ * by mmap() of the socket, at offsets that the ioctls return; PROT_READ and
+ * PROT_WRITE, MAP_SHARED.  It counts against RLIMIT_MEMLOCK.  bind(), connect(), recv() and the like fail with EOPNOTSUPP.
+ *
+ * Every ring has a power of two of entries, and two free-running 32-bit
+ * indices: entry number i is in slot i modulo the entries; producer - consumer
+ * of them are in the ring.  Who is called the owner of a word below is the
+ * only one that writes it.
+ *
+ *	ring		entries			producer's owner  consumer's owner
+ *	submission	struct superp_sqe	program		  kernel
+ *	receive		struct superp_rqe	program		  kernel
+ *	completion	struct superp_cqe	kernel		  program
+ *
+ * To put an entry in: load the consumer (acquire), see that producer -
+ * consumer is below the number of entries, write the entry, store the producer
+ * (release).  To take one out: load the producer (acquire), read the entry,
+ * store the consumer (release).  An entry belongs to the other side between
+ * the two.  The kernel takes a private copy of each entry before it looks at
+ * it, and trusts no index: a producer that is more than the number of entries
+ * ahead puts the queue pair into the error state; a consumer that is ahead of
+ * the producer, or too far behind, leaves no room in its completion queue.
+ *
+ * Submitting.  Put in any number of entries; full memory barrier; load the
+ * flags of the submission ring.  If they have SUPERP_RING_NEED_WAKEUP, set the
+ * bit of the queue pair in @bell of the context page (atomic or), and ring the
+ * doorbell: send(fd, NULL, 0, 0), without a control message.  One doorbell
+ * serves all queue pairs whose bits are set, in turn; the kernel clears the
+ * bits.  The requests are sent in the caller's context when it returns.
+ *	0: everything was taken in.  ENOBUFS: entries were left, because a
+ *	completion queue has no room for their completions; their bits stay set.
+ *	Take completions, and ring again.  EINTR: the same, because of a signal
+ *	while another thread kept submitting.
+ *
+ * Entries are carried out as the operations of a socket are (struct
+ * superp_rma), and complete in the order in which they were put in.  The
+ * consumer index of the submission ring counts those that have completed: a
+ * slot is free again, and a buffer the program's, when it has passed.  An entry
+ * has a completion if it has SUPERP_SQE_SIGNALED, or if it fails; an entry is
+ * taken in only when the completion queue has room for its completion, so none
+ * is ever lost or overwritten.
+ *
+ * The error state.  The first entry that fails, in either direction, puts the
+ * queue pair into the error state, as does the end of its connection:
+ * SUPERP_RING_ERROR is set in the flags of the submission ring.  What has been
+ * taken in completes, with its own outcome.  What has not, completes as
+ * SUPERP_ERR_ABORTED: receive entries at once, submissions and what is put in
+ * afterwards with the next doorbell for the queue pair.  Receive entries that
+ * find no room in the completion queue wait for the next doorbell, too.
+ *
+ * Receiving.  A message for the queue pair goes into the oldest receive entry
+ * (no doorbell).  Without one, or without room in the completion queue, or
+ * before SUPERP_IOC_RQP_CONNECT, it is refused for want of a buffer, and the
+ * peer repeats it.  A message longer than its entry fails at both ends, with
+ * SUPERP_ERR_NO_BUFFER minor 1.  An entry that is no good itself completes as a
+ * submission would (SUPERP_ERR_MALFORMED, SUPERP_ERR_ACCESS); the peer is told
+ * SUPERP_ERR_NO_QP, as it is by a queue pair in the error state.
+ *
+ * Waiting.  Poll the completion ring, or: store SUPERP_CQ_ARMED to the arm word
+ * of the completion queue; full memory barrier; load the producer, and if it
+ * has moved go on with that.  Else wait with poll(): the next completion clears
+ * the arm word, sets the bit of the queue in @events of the context page, and
+ * wakes.  POLLIN is there as long as a bit of @events is set; the program clears
+ * it (atomic and), then takes completions.  POLLOUT is always there.
+ */
+
+/* Queue pairs, and completion queues, of one context. */
+#define SUPERP_MAX_RING_QPS	1024u
+#define SUPERP_MAX_RING_CQS	1024u
+/* Entries of rings. */
+#define SUPERP_MAX_SQ_ENTRIES	8192u
+#define SUPERP_MAX_RQ_ENTRIES	8192u
+#define SUPERP_MAX_CQ_ENTRIES	65536u
+/* Bytes of inline data. */
+#define SUPERP_MAX_INLINE	32u
+
+/**
+ * struct superp_ctx_page - first page of the context: mmap() at offset 0
+ * @bell: bit n % 64 of word n / 64: the submission ring of queue pair n has
+ *	new entries, or in the error state any of its rings.  The program sets
+ *	bits, the doorbell clears them; atomically.
+ * @events: bit n % 64 of word n / 64: completion queue n was armed and got a
+ *	completion.  The kernel sets bits, the program clears them; atomically.
+ */
+struct superp_ctx_page {
+	__u64	bell[SUPERP_MAX_RING_QPS / 64];
+	__u64	events[SUPERP_MAX_RING_CQS / 64];
+};
+
+/**
+ * struct superp_ring - where the parts of a ring are
+ * @entries: how many
+ * @producer: offset in the mapping of the producer index, __u32
+ * @consumer: of the consumer index, __u32
+ * @flags: of the flags of a submission ring (SUPERP_RING_*, owner: kernel), or
+ *	the arm word of a completion ring, __u32; of a receive ring 0: none
+ * @array: of the first entry
+ * @rsvd: zero
+ *
+ * All offsets are in bytes; words of different owners are not in one cache
+ * line (64 bytes).
+ */
+struct superp_ring {
+	__u32	entries;
+	__u32	producer;
+	__u32	consumer;
+	__u32	flags;
+	__u32	array;
+	__u32	rsvd;
+};
+
+/* Flags of a submission ring. */
+#define SUPERP_RING_NEED_WAKEUP	(1u << 0)	/* ring the doorbell after a new entry */
+#define SUPERP_RING_ERROR	(1u << 1)	/* the queue pair is in the error state */
+
+/* The arm word of a completion ring; otherwise 0. */
+#define SUPERP_CQ_ARMED		1u
+
+enum superp_opcode {
+	/* Of submission entries; the first five are enum superp_rma_op. */
+	SUPERP_OP_WRITE = 1,
+	SUPERP_OP_READ = 2,
+	SUPERP_OP_FETCH_ADD = 3,
+	SUPERP_OP_COMPARE_SWAP = 4,
+	SUPERP_OP_SWAP = 5,
+	SUPERP_OP_SEND = 6,
+	/* Only in completions: of a receive entry. */
+	SUPERP_OP_RECV = 128,
+};
+
+/* Flags of a submission entry. */
+#define SUPERP_SQE_SIGNALED	(1u << 0)	/* has a completion also if it succeeds */
+#define SUPERP_SQE_INLINE	(1u << 1)	/* a write or message: the data are in the entry */
+#define SUPERP_SQE_IMM		(1u << 2)	/* a write or message, with immediate data */
+#define SUPERP_SQE_FENCE	(1u << 3)	/* as SUPERP_RMA_F_FENCE, also of messages */
+#define SUPERP_SQE_MASK		0xfu
+
+/**
+ * struct superp_sqe - submission entry, 64 bytes
+ * @opcode: enum superp_opcode
+ * @rsvd: zero
+ * @flags: SUPERP_SQE_* bits
+ * @length: bytes: of a message 0 to %SUPERP_MAX_MESSAGE, of other operations
+ *	as in struct superp_rma; with %SUPERP_SQE_INLINE up to %SUPERP_MAX_INLINE
+ * @token: given back in the completion
+ * @remote_addr: RMA address at the peer; of a message 0
+ * @imm: with %SUPERP_SQE_IMM, as with SUPERP_CMSG_IMM; otherwise 0
+ * @local_key: key of the local region of this context; ignored if @length is
+ *	0; with %SUPERP_SQE_INLINE 0
+ * @local_addr: address of the first local byte, inside the region; ignored if
+ *	@length is 0
+ * @operand: of an atomic operation, as in struct superp_atomic; otherwise 0
+ * @compare: of %SUPERP_OP_COMPARE_SWAP; otherwise 0
+ * @rsvd2: zero
+ * @data: with %SUPERP_SQE_INLINE the data, in place of @local_addr to @rsvd2
+ *
+ * An entry that is malformed fails with SUPERP_ERR_MALFORMED, an unknown
+ * opcode, or one that needs extensions the connection has not, with
+ * SUPERP_ERR_OPCODE, a length that is not allowed with SUPERP_ERR_MALFORMED
+ * minor 1, local memory with SUPERP_ERR_ACCESS: minor 1 (no such region of this
+ * context), 2 (not all bytes are inside), 3 (no %SUPERP_ACCESS_LOCAL_WRITE),
+ * and without a connected queue pair to go to with SUPERP_ERR_NO_QP.
+ */
+struct superp_sqe {
+	__u8	opcode;
+	__u8	rsvd;
+	__u16	flags;
+	__u32	length;
+	__u64	token;
+	__u64	remote_addr;
+	__u32	imm;
+	__u32	local_key;
+	union {
+		struct {
+			__u64	local_addr;
+			__u64	operand;
+			__u64	compare;
+			__u64	rsvd2;
+		};
+		__u8	data[SUPERP_MAX_INLINE];
+	};
+};
+
+/**
+ * struct superp_rqe - receive entry, 32 bytes
+ * @addr: address of the first byte of the buffer, inside the region
+ * @key: key of a region of this context with %SUPERP_ACCESS_LOCAL_WRITE;
+ *	ignored if @length is 0
+ * @length: bytes
+ * @token: given back in the completion
+ * @rsvd: zero
+ */
+struct superp_rqe {
+	__u64	addr;
+	__u32	key;
+	__u32	length;
+	__u64	token;
+	__u64	rsvd;
+};
+
+/* Flags of a completion entry. */
+#define SUPERP_CQE_IMM		(1u << 0)	/* @imm is there */
+
+/**
+ * struct superp_cqe - completion entry, 32 bytes
+ * @token: of the entry that has completed
+ * @qp: queue pair
+ * @length: of a submission the bytes asked for; of a receive entry the length
+ *	of the message, 0 if it failed
+ * @imm: immediate data of a received message; a write with immediate data is
+ *	received as a message of length 0
+ * @opcode: of the submission, or %SUPERP_OP_RECV
+ * @flags: SUPERP_CQE_* bits
+ * @major: 0 success, else enum superp_error
+ * @minor: refines @major
+ * @rsvd: zero
+ * @error: errno value of @major and @minor, 0 on success
+ */
+struct superp_cqe {
+	__u64	token;
+	__u32	qp;
+	__u32	length;
+	__u32	imm;
+	__u8	opcode;
+	__u8	flags;
+	__u16	major;
+	__u16	minor;
+	__u16	rsvd;
+	__u32	error;
+};
+
+/**
+ * struct superp_cq_create - make a completion queue: SUPERP_IOC_CQ_CREATE
+ * @entries: in, a power of two, 1 to %SUPERP_MAX_CQ_ENTRIES
+ * @cq: out, its number in the context, the lowest that is free
+ * @offset: out, for mmap()
+ * @size: out, bytes to map
+ * @ring: out
+ *
+ * Errors: EINVAL (entries, reserved fields), ENOSPC (%SUPERP_MAX_RING_CQS),
+ * ENOMEM (also: over RLIMIT_MEMLOCK).
+ */
+struct superp_cq_create {
+	__u32	entries;
+	__u32	cq;
+	__u64	offset;
+	__u64	size;
+	struct superp_ring	ring;
+};
+
+/**
+ * struct superp_rqp_create - make a queue pair: SUPERP_IOC_RQP_CREATE
+ * @send_cq: in, where submissions complete
+ * @recv_cq: in, where receive entries complete; ignored if @rq_entries is 0
+ * @sq_entries: in, a power of two, 1 to %SUPERP_MAX_SQ_ENTRIES
+ * @rq_entries: in, a power of two to %SUPERP_MAX_RQ_ENTRIES, or 0: messages
+ *	to the queue pair are refused
+ * @qpn: in, queue pair number in the node, or %SUPERP_QPN_ANY; out, the number
+ * @qp: out, its number in the context, the lowest that is free
+ * @offset: out, for mmap(): both rings
+ * @size: out, bytes to map
+ * @sq: out
+ * @rq: out, zero if @rq_entries is 0
+ *
+ * Errors: EINVAL (entries, number out of range), ENOENT (no such completion
+ * queue), ENOSPC (%SUPERP_MAX_RING_QPS), EADDRINUSE (@qpn is taken), ENOMEM
+ * (also: over RLIMIT_MEMLOCK).
+ */
+struct superp_rqp_create {
+	__u32	send_cq;
+	__u32	recv_cq;
+	__u32	sq_entries;
+	__u32	rq_entries;
+	__u32	qpn;
+	__u32	qp;
+	__u64	offset;
+	__u64	size;
+	struct superp_ring	sq;
+	struct superp_ring	rq;
+};
+
+/**
+ * struct superp_rqp_connect - choose the peer: SUPERP_IOC_RQP_CONNECT
+ * @qp: in, queue pair
+ * @flags: out, SUPERP_QP_F_* bits of the connection
+ * @max_message: out, largest message, bytes
+ * @min_message: out, smallest
+ * @peer: in, as with connect(); number 0 means that the queue pair is for
+ *	remote memory only; out: @ssp_cid is the connection in use
+ * @rsvd: zero
+ *
+ * Once.  Nothing is sent and the peer is not asked.  From now on the queue
+ * pair takes messages of this address.
+ *
+ * Errors: ENOENT (no such queue pair), EISCONN (it is connected, or was),
+ * EHOSTUNREACH (no established connection fits), EINVAL, EAFNOSUPPORT.
+ */
+struct superp_rqp_connect {
+	__u32	qp;
+	__u32	flags;
+	__u32	max_message;
+	__u32	min_message;
+	struct sockaddr_superp	peer;
+	__u32	rsvd;
+};
+
+/**
+ * struct superp_ring_destroy - end a queue: SUPERP_IOC_CQ_DESTROY, SUPERP_IOC_RQP_DESTROY
+ * @id: in, number in the context
+ * @rsvd: zero
+ *
+ * A queue pair: when it returns, no completion of it follows, and no message
+ * is put into its buffers.  Operations under way go on, and keep their regions
+ * pinned.  Mappings stay, and mean nothing any more.
+ *
+ * Errors: ENOENT (no such queue), EBUSY (a completion queue that queue pairs
+ * use).
+ */
+struct superp_ring_destroy {
+	__u32	id;
+	__u32	rsvd;
+};
+
+#define SUPERP_IOC_CQ_CREATE	_IOWR(SUPERP_IOC_MAGIC, 16, struct superp_cq_create)
+#define SUPERP_IOC_CQ_DESTROY	_IOW(SUPERP_IOC_MAGIC, 17, struct superp_ring_destroy)
+#define SUPERP_IOC_RQP_CREATE	_IOWR(SUPERP_IOC_MAGIC, 18, struct superp_rqp_create)
+#define SUPERP_IOC_RQP_CONNECT	_IOWR(SUPERP_IOC_MAGIC, 19, struct superp_rqp_connect)
+#define SUPERP_IOC_RQP_DESTROY	_IOW(SUPERP_IOC_MAGIC, 20, struct superp_ring_destroy)
 
 #endif /* _UAPI_LINUX_SUPERP_H */
