@@ -16,7 +16,7 @@
 //! qp.connect(&Address::new("10.23.0.1".parse().unwrap(), 0))?;
 //! let region = context.register(Memory::new(4096)?, Access::LOCAL_WRITE, 0)?;
 //! let remote = 0x12_3456_789a_bcde; // As the peer told us.
-//! qp.post_send(&[WorkRequest::read(region.part(0, 4096)?, remote).token(1)])?;
+//! qp.post_send([WorkRequest::read(region.part(0, 4096)?, remote).token(1)])?;
 //! let done = loop {
 //!     if let Some(done) = cq.poll_one()? {
 //!         break done;

@@ -2,7 +2,7 @@
 //! Queue pairs.
 
 use crate::{Address, Connected, Error, PostError, ReceiveRequest, Result, WorkRequest};
-use superp_sys::{ReceiveRing, SendRing};
+use superp_sys::{Qp, ReceiveRing, SendRing};
 
 /// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
 #[derive(Debug)]
@@ -33,12 +33,18 @@ impl QueuePair {
     }
 
     /// As [`SendQueue::post`].
-    pub fn post_send(&mut self, requests: &[WorkRequest]) -> Result<(), PostError> {
+    pub fn post_send(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
         self.send.post(requests)
     }
 
     /// As [`ReceiveQueue::post`].
-    pub fn post_receive(&mut self, requests: &[ReceiveRequest]) -> Result<(), PostError> {
+    pub fn post_receive(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveRequest>,
+    ) -> Result<(), PostError> {
         self.receive.post(requests)
     }
 
@@ -85,16 +91,15 @@ impl SendQueue {
     /// # Errors
     ///
     /// [`Error::Full`]; what the doorbell says. Those before it were posted.
-    pub fn post(&mut self, requests: &[WorkRequest]) -> Result<(), PostError> {
-        let (posted, bell) = self.put(requests);
-        if bell {
-            let rung = self.0.qp().context().doorbell();
-            rung.map_err(|error| PostError {
-                posted,
-                error: error.into(),
-            })?;
+    pub fn post(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
+        let put = put(requests, |request| self.0.push(request.0));
+        if put.posted > 0 && self.0.publish() {
+            put.ring(self.0.qp())?;
         }
-        all_posted(posted, requests.len())
+        put.all()
     }
 
     /// Posts requests, but does not ring the doorbell: [`Context::doorbell`](crate::Context::doorbell)
@@ -103,15 +108,15 @@ impl SendQueue {
     /// # Errors
     ///
     /// [`Error::Full`]. Those before it were posted.
-    pub fn post_quietly(&mut self, requests: &[WorkRequest]) -> Result<(), PostError> {
-        let (posted, _) = self.put(requests);
-        all_posted(posted, requests.len())
-    }
-
-    fn put(&mut self, requests: &[WorkRequest]) -> (usize, bool) {
-        let put = requests.iter().take_while(|request| self.0.push(request.0));
-        let posted = put.count();
-        (posted, posted > 0 && self.0.publish())
+    pub fn post_quietly(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
+        let put = put(requests, |request| self.0.push(request.0));
+        if put.posted > 0 {
+            self.0.publish();
+        }
+        put.all()
     }
 }
 
@@ -135,29 +140,59 @@ impl ReceiveQueue {
     /// # Errors
     ///
     /// [`Error::Full`]; what the doorbell says. Those before it were posted.
-    pub fn post(&mut self, requests: &[ReceiveRequest]) -> Result<(), PostError> {
+    pub fn post(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveRequest>,
+    ) -> Result<(), PostError> {
         let Some(ring) = &mut self.0 else {
-            return all_posted(0, requests.len());
+            return put(requests, |_| false).all();
         };
-        let put = requests.iter().take_while(|request| ring.push(request.0));
-        let posted = put.count();
-        if posted > 0 && ring.publish() {
-            let rung = ring.qp().context().doorbell();
-            rung.map_err(|error| PostError {
-                posted,
-                error: error.into(),
-            })?;
+        let put = put(requests, |request| ring.push(request.0));
+        if put.posted > 0 && ring.publish() {
+            put.ring(ring.qp())?;
         }
-        all_posted(posted, requests.len())
+        put.all()
     }
 }
 
-fn all_posted(posted: usize, wanted: usize) -> Result<(), PostError> {
-    match posted == wanted {
-        true => Ok(()),
-        false => Err(PostError {
-            posted,
-            error: Error::Full,
-        }),
+/// How far a list got.
+struct Put {
+    posted: usize,
+    full: bool,
+}
+
+fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> bool) -> Put {
+    let mut posted = 0;
+    for request in requests {
+        if !push(request) {
+            return Put { posted, full: true };
+        }
+        posted += 1;
+    }
+    Put {
+        posted,
+        full: false,
+    }
+}
+
+impl Put {
+    fn ring(&self, qp: &Qp) -> Result<(), PostError> {
+        qp.context()
+            .doorbell()
+            .map(drop)
+            .map_err(|error| PostError {
+                posted: self.posted,
+                error: error.into(),
+            })
+    }
+
+    fn all(&self) -> Result<(), PostError> {
+        match self.full {
+            false => Ok(()),
+            true => Err(PostError {
+                posted: self.posted,
+                error: Error::Full,
+            }),
+        }
     }
 }

@@ -171,7 +171,7 @@ impl<'a> Runner<'a> {
                     requests.push(if last { request } else { request.unsignaled() });
                 }
                 let error = |error: superp_verbs::PostError| failed("posting")(error.error);
-                self.qp.post_send(&requests).map_err(error)?;
+                self.qp.post_send(requests.iter().copied()).map_err(error)?;
                 posted = next;
             }
             let number = self.wait(last)?;
@@ -282,7 +282,7 @@ impl<'a> Runner<'a> {
     /// Carries out one request, outside of the measurement.
     fn one(&mut self, request: WorkRequest) -> Result<(), Failure> {
         let error = |error: superp_verbs::PostError| failed("posting")(error.error);
-        self.qp.post_send(&[request]).map_err(error)?;
+        self.qp.post_send([request]).map_err(error)?;
         self.wait(Instant::now()).map(drop)
     }
 
