@@ -12,7 +12,7 @@ mod rx;
 mod tx;
 
 use kernel::{
-    list::ListArc,
+    list::{List, ListArc},
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -26,6 +26,7 @@ use crate::{
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         path::{Encap, Path},
         timer::{self, Timer, TimerCallback},
+        uapi,
     },
     netlink::{self, Event},
     node::{Node, Refusal},
@@ -274,6 +275,12 @@ impl Conn {
         self.identity.config.ordered_tx && self.identity.config.ordered_rx
     }
 
+    /// `SUPERP_QP_F_*`: what queue pairs may know of it.
+    pub(crate) fn qp_flags(&self) -> u32 {
+        let flag = |set, flag| if set { flag } else { 0 };
+        flag(self.ext(), uapi::SUPERP_QP_F_EXT) | flag(self.ordered(), uapi::SUPERP_QP_F_ORDERED)
+    }
+
     /// Whether local requests are taken. A snapshot.
     pub(crate) fn established(&self) -> bool {
         self.established.load(Relaxed)
@@ -446,6 +453,17 @@ impl Conn {
     /// `ENOTCONN`: not started. `ECONNRESET`: broken or removed. `ENOMEM`. While the connection is
     /// shut down softly, and restarted after that, works wait.
     pub(crate) fn post(self: &Arc<Self>, work: ListArc<Work>) -> Result {
+        let mut works = List::new();
+        works.push_back(work);
+        self.post_all(&mut works)
+    }
+
+    /// Queues works, in their order, and sends what can be sent. Process context; does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Conn::post`]; what is left in `works` was not taken.
+    pub(crate) fn post_all(self: &Arc<Self>, works: &mut List<Work>) -> Result {
         loop {
             let mut inner = self.inner.lock();
             match inner.state {
@@ -454,16 +472,21 @@ impl Conn {
                 ConnState::Created => return Err(enotconn()),
                 ConnState::Removed | ConnState::Broken => return Err(econnreset()),
             }
-            if let Some(slot) = inner.flows.slot(work.dest) {
+            while let Some(work) = works.cursor_front().peek_next() {
+                let Some(slot) = inner.flows.slot(work.dest) else {
+                    break;
+                };
+                let work = work.remove();
                 work.ticket.arm();
                 inner.count_posted(&work);
                 inner.flows.push(slot, work);
-                self.run(&mut inner, timer::now());
-                self.unlock(inner);
+            }
+            self.run(&mut inner, timer::now());
+            let (wanted, window) = (inner.flows.wanted(), inner.flows.window());
+            self.unlock(inner);
+            if works.is_empty() {
                 return Ok(());
             }
-            let (wanted, window) = (inner.flows.wanted(), inner.flows.window());
-            drop(inner);
             let room = flow::Room::new(wanted, window)?;
             let unused = self.inner.lock().flows.grow(room);
             drop(unused);
@@ -603,7 +626,7 @@ impl Conn {
 
     fn tell_queue_pairs(&self, code: Code) {
         for (_, qp) in self.node.qps().iter() {
-            qp.endpoint.broken(self.cid(), code);
+            qp.broken(self.cid(), code);
         }
     }
 

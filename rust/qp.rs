@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: what a peer's Send to QP names, one for each socket.
+//! Queue pairs: what a peer's Send to QP names. A socket is one, a context has many.
 
 use kernel::{
     prelude::*,
@@ -11,9 +11,11 @@ use kernel::{
 };
 
 use crate::{
-    kapi::errno::eaddrinuse,
+    kapi::{errno::eaddrinuse, skb::SkBuff},
     node::Node,
-    socket::{Endpoint, EndpointInfo},
+    proto::Code,
+    ring::Queue,
+    socket::{Endpoint, EndpointInfo, MsgMeta, Refused},
 };
 
 /// Queue pair numbers are 24 bits; 0 means "not bound".
@@ -23,24 +25,23 @@ const CHOSEN_MIN: u32 = 1 << 23;
 /// Draws of a random number before bind gives up.
 const DRAWS: u32 = 32;
 
+/// Whose queue pair it is.
+pub(crate) enum End {
+    Socket(Arc<Endpoint>),
+    Ring(Arc<Queue>),
+}
+
 /// One queue pair.
-#[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
-    #[pin]
-    pub(crate) endpoint: Endpoint,
+    end: End,
 }
 
 impl Qp {
     /// An unbound queue pair. Process context.
-    pub(crate) fn new(endpoint: impl PinInit<Endpoint, Error>) -> Result<Arc<Qp>> {
-        Arc::pin_init(
-            try_pin_init!(Qp {
-                qpn: Atomic::new(0),
-                endpoint <- endpoint,
-            }),
-            GFP_KERNEL,
-        )
+    pub(crate) fn new(end: End) -> Result<Arc<Qp>> {
+        let qpn = Atomic::new(0);
+        Ok(Arc::new(Qp { qpn, end }, GFP_KERNEL)?)
     }
 
     /// Its number; 0: not bound.
@@ -48,9 +49,51 @@ impl Qp {
         self.qpn.load(Relaxed)
     }
 
+    /// Its rings, if it is one of a context.
+    pub(crate) fn ring(&self) -> Option<&Arc<Queue>> {
+        match &self.end {
+            End::Socket(_) => None,
+            End::Ring(queue) => Some(queue),
+        }
+    }
+
+    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
+    /// carried for nothing. Any context up to softirq.
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+        match &self.end {
+            End::Socket(endpoint) => endpoint.room(from),
+            End::Ring(queue) => queue.room(from),
+        }
+    }
+
+    /// Hands a whole message to the program, with its immediate data; a refused one is dropped. Any
+    /// context up to softirq, a connection's lock may be held.
+    pub(crate) fn deliver(
+        &self,
+        from: &MsgMeta,
+        message: SkBuff,
+        imm: Option<u32>,
+    ) -> Result<(), Refused> {
+        match &self.end {
+            End::Socket(endpoint) => endpoint.deliver(from, message, imm),
+            End::Ring(queue) => queue.deliver(from, message, imm),
+        }
+    }
+
+    /// Connection `cid` has broken or was reset or removed. Any context up to softirq.
+    pub(crate) fn broken(&self, cid: u32, cause: Code) {
+        match &self.end {
+            End::Socket(endpoint) => endpoint.broken(cid, cause),
+            End::Ring(queue) => queue.broken(cid),
+        }
+    }
+
     /// What there is to tell.
     pub(crate) fn info(&self) -> EndpointInfo {
-        self.endpoint.info()
+        match &self.end {
+            End::Socket(endpoint) => endpoint.info(),
+            End::Ring(queue) => queue.info(),
+        }
     }
 }
 
@@ -89,6 +132,14 @@ impl Node {
         if qpn != 0 {
             self.qps().remove(qpn);
         }
+    }
+
+    /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
+    /// once.
+    pub(crate) fn qp_unbind_each<'a>(&self, qps: impl Iterator<Item = &'a Qp>) {
+        let bound = |qpn: &u32| *qpn != 0;
+        self.qps()
+            .remove_each(qps.map(|qp| qp.qpn.xchg(0, Relaxed)).filter(bound));
     }
 
     /// The bound queue pair with the lowest number from `from` on, with its number.

@@ -42,9 +42,9 @@ use crate::{
     },
     node::Node,
     proto::{wire::AtomicKind, Code},
-    qp::Qp,
+    qp::{End, Qp},
     region::{self, Region},
-    work::{Local, Work, WorkOp},
+    work::{self, Local, Work, WorkOp},
     MAX_MESSAGE,
 };
 
@@ -83,11 +83,13 @@ pub(crate) struct MsgMeta {
     pub(crate) cid: u32,
 }
 
-/// Why a socket does not take a message.
+/// Why a queue pair does not take a message.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// SO_RCVBUF is full; later there may be room.
+    /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
     NoBuffer,
+    /// Its receive entry is shorter.
+    TooLong,
     /// It takes no messages, or none of this peer.
     NoQp,
 }
@@ -108,7 +110,7 @@ pub(crate) struct EndpointInfo {
     pub(crate) pending: u32,
 }
 
-/// The engine's side of a socket; part of its queue pair.
+/// The engine's side of a socket; its queue pair's.
 #[pin_data]
 pub(crate) struct Endpoint {
     sock: RcuSock,
@@ -126,8 +128,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(sk: ARef<Sock>) -> impl PinInit<Endpoint, Error> {
-        try_pin_init!(Endpoint {
+    fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
+        let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
             pid: kernel::current!().group_leader().pid() as u32,
             queued: Atomic::new(0),
@@ -136,7 +138,8 @@ impl Endpoint {
             tx_messages: Atomic::new(0),
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
-        })
+        });
+        Arc::pin_init(endpoint, GFP_KERNEL)
     }
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
@@ -268,7 +271,7 @@ impl Endpoint {
 }
 
 /// The error number of a code; `uapi/linux/superp.h` has the table.
-fn error_of(code: Code) -> Error {
+pub(crate) fn error_of(code: Code) -> Error {
     if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
         return ETIMEDOUT;
     }
@@ -289,6 +292,7 @@ fn error_of(code: Code) -> Error {
 pub(crate) struct Socket {
     sk: ARef<Sock>,
     node: Arc<Node>,
+    endpoint: Arc<Endpoint>,
     qp: Arc<Qp>,
     /// Serialises bind and connect.
     #[pin]
@@ -303,7 +307,8 @@ impl Socket {
     pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Socket, Error> {
         try_pin_init!(Socket {
             node: node_of(net).ok_or(ENODEV)?,
-            qp: Qp::new(Endpoint::new(sk.clone()))?,
+            endpoint: Endpoint::new(sk.clone())?,
+            qp: Qp::new(End::Socket(endpoint.clone()))?,
             sk,
             naming <- new_mutex!((), "superp_naming"),
             regions <- new_mutex!(RBTree::new(), "superp_regions"),
@@ -311,7 +316,7 @@ impl Socket {
     }
 
     fn endpoint(&self) -> &Endpoint {
-        &self.qp.endpoint
+        &self.endpoint
     }
 
     /// bind(). Process context.
@@ -464,7 +469,7 @@ impl Socket {
         }
         self.autobind()?;
         let charge = self.admit(request, bytes)?;
-        let ticket = Ticket::message(self.qp.clone(), len, charge);
+        let ticket = Ticket::message(self.endpoint.clone(), len, charge);
         let local = if len == 0 {
             Local::None
         } else {
@@ -472,6 +477,7 @@ impl Socket {
             pages.copy_from_iter(0, bytes, request.data())?;
             Local::Buffer(pages)
         };
+        let ticket = work::Ticket::Socket(ticket);
         conn.post(Work::new(ticket, qpn, WorkOp::Send { imm }, len, local)?)?;
         Ok(bytes)
     }
@@ -534,7 +540,8 @@ impl Socket {
             len: rma.length,
             op: rma.op,
         };
-        let ticket = Ticket::request(self.qp.clone(), &self.sk, what)?;
+        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
+        let ticket = work::Ticket::Socket(ticket);
         conn.post(Work::new(ticket, qpn, op, rma.length, local)?)
     }
 
@@ -657,12 +664,7 @@ impl Socket {
             if let Ok(conn) = self.connection(&peer) {
                 info.max_message = conn.max_message();
                 info.min_message = conn.min_message();
-                if conn.ext() {
-                    info.flags |= uapi::SUPERP_QP_F_EXT;
-                }
-                if conn.ordered() {
-                    info.flags |= uapi::SUPERP_QP_F_ORDERED;
-                }
+                info.flags = conn.qp_flags();
             }
         }
         info
@@ -702,13 +704,15 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
     })
 }
 
-fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
+/// Copies the argument of an ioctl from the program.
+pub(crate) fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
     UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
         .reader()
         .read()
 }
 
-fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
+/// Copies the argument of an ioctl to the program.
+pub(crate) fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
     UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
         .writer()
         .write(value)

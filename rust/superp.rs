@@ -13,6 +13,7 @@ mod params;
 pub mod proto;
 mod qp;
 mod region;
+mod ring;
 mod socket;
 mod work;
 

@@ -12,10 +12,10 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{pages::Pages, skb::SkBuff},
+    kapi::{pages::Pages, skb::SkBuff, uapi},
     proto::{wire::AtomicKind, Code},
     region::Region,
-    socket::Ticket,
+    ring, socket,
 };
 
 /// What is asked for.
@@ -45,10 +45,49 @@ impl WorkOp {
     }
 }
 
+/// What completes a work, exactly once: dropping it does, if nothing did before.
+pub(crate) enum Ticket {
+    Socket(socket::Ticket),
+    Ring(ring::Ticket),
+}
+
+impl Ticket {
+    /// The work is accepted: from now on it completes. Any context.
+    pub(crate) fn arm(&self) {
+        match self {
+            Self::Socket(ticket) => ticket.arm(),
+            // Taking an entry from a ring was that.
+            Self::Ring(_) => {}
+        }
+    }
+
+    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
+    /// lock may be held.
+    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
+        match self {
+            Self::Socket(ticket) => ticket.complete(outcome),
+            Self::Ring(ticket) => ticket.complete(outcome),
+        }
+    }
+
+    /// Whether its socket is still open. Any context.
+    pub(crate) fn alive(&self) -> bool {
+        match self {
+            Self::Socket(ticket) => ticket.alive(),
+            Self::Ring(ticket) => ticket.alive(),
+        }
+    }
+}
+
+/// Bytes of a submission entry that may be data.
+pub(crate) const INLINE_MAX: usize = uapi::SUPERP_MAX_INLINE as usize;
+
 /// Where the local bytes are.
 pub(crate) enum Local {
     /// No bytes.
     None,
+    /// In the request itself, from its first byte.
+    Inline([u8; INLINE_MAX]),
     /// A kernel copy of a message, from its first byte.
     Buffer(Pages),
     /// A region of the caller, from this offset on. The region stays pinned until the work ends.
@@ -135,7 +174,7 @@ impl Work {
     /// The local pages, and the offset of the work's first byte in them.
     fn pages(&self) -> Option<(&Pages, u64)> {
         match &self.local {
-            Local::None => None,
+            Local::None | Local::Inline(_) => None,
             Local::Buffer(pages) => Some((pages, 0)),
             Local::Region(region, offset) => Some((region.pages(), *offset)),
         }
@@ -146,6 +185,11 @@ impl Work {
     pub(crate) fn attach(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
         if len == 0 {
             return Ok(());
+        }
+        if let Local::Inline(data) = &self.local {
+            let offset = usize::try_from(offset)?;
+            let end = offset.checked_add(len).ok_or(EINVAL)?;
+            return skb.put(data.get(offset..end).ok_or(EINVAL)?);
         }
         let (pages, base) = self.pages().ok_or(EINVAL)?;
         attach(pages, base.checked_add(offset).ok_or(EINVAL)?, len, skb)

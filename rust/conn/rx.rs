@@ -170,7 +170,7 @@ impl Target<'_> {
         imm: Option<u32>,
         ext: bool,
     ) -> Result<(), Code> {
-        match qp.endpoint.deliver(&self.meta(), message, imm) {
+        match qp.deliver(&self.meta(), message, imm) {
             Ok(()) => {
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
@@ -179,6 +179,7 @@ impl Target<'_> {
                 count(&mut self.stats.rx_no_buffer, 1);
                 Err(self.rx.refuse(qpn, ext))
             }
+            Err(Refused::TooLong) => Err(Code::RECEIVE_BUFFER_TOO_SHORT),
             Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
         }
     }
@@ -198,12 +199,13 @@ impl Target<'_> {
         }
         // Later transactions of a message that was let in are let in.
         if self.rx.partial(qpn).is_none() {
-            match qp.endpoint.room(&self.meta()) {
+            match qp.room(&self.meta()) {
                 Ok(()) => {}
                 Err(Refused::NoBuffer) => {
                     count(&mut self.stats.rx_no_buffer, 1);
                     return Err(self.rx.refuse(qpn, ext.is_some()));
                 }
+                Err(Refused::TooLong) => return Err(Code::RECEIVE_BUFFER_TOO_SHORT),
                 Err(Refused::NoQp) => return Err(Code::NO_QUEUE_PAIR),
             }
         }

@@ -20,12 +20,14 @@ macro_rules! network_errors {
 network_errors! {
     eaddrinuse = EADDRINUSE, "Address already in use.";
     eaddrnotavail = EADDRNOTAVAIL, "Cannot assign requested address.";
+    eafnosupport = EAFNOSUPPORT, "Address family not supported by protocol.";
     ealready = EALREADY, "Operation already in progress.";
     ebadmsg = EBADMSG, "Not a data message.";
     econnrefused = ECONNREFUSED, "Connection refused.";
     econnreset = ECONNRESET, "Connection reset by peer.";
     edestaddrreq = EDESTADDRREQ, "Destination address required.";
     ehostunreach = EHOSTUNREACH, "No route to host.";
+    eisconn = EISCONN, "Transport endpoint is already connected.";
     enobufs = ENOBUFS, "No buffer space available.";
     enotconn = ENOTCONN, "Transport endpoint is not connected.";
     eopnotsupp = EOPNOTSUPP, "Operation not supported.";

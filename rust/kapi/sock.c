@@ -16,6 +16,7 @@
 #include <net/tcp_states.h>
 #include <asm/ioctls.h>
 
+#include "kapi_ring.h"
 #include "kapi_sock.h"
 
 /**
@@ -38,6 +39,17 @@ static int superp_family __ro_after_init;
 static void *superp_state(const struct sock *sk)
 {
 	return container_of_const(sk, struct superp_sock, sk)->state;
+}
+
+/**
+ * superp_sock_state - the Rust half of a socket of any type
+ * @sk: the socket
+ *
+ * Context: any, between create and release.
+ */
+void *superp_sock_state(const struct sock *sk)
+{
+	return superp_state(sk);
 }
 
 static struct superp_sock_from *superp_from(struct sk_buff *skb)
@@ -365,10 +377,11 @@ static struct proto_ops superp_ops __ro_after_init = {
 static int superp_create(struct net *net, struct socket *sock, int protocol,
 			 int kern)
 {
+	bool rings = sock->type == SOCK_RDM;
 	struct sock *sk;
 	void *state;
 
-	if (sock->type != SOCK_SEQPACKET)
+	if (sock->type != SOCK_SEQPACKET && !rings)
 		return -ESOCKTNOSUPPORT;
 	if (protocol)
 		return -EPROTONOSUPPORT;
@@ -380,14 +393,14 @@ static int superp_create(struct net *net, struct socket *sock, int protocol,
 	sk->sk_destruct = superp_destruct;
 	sock_set_flag(sk, SOCK_RCU_FREE);
 
-	state = superp_rust_sock_create(sk, net);
+	state = rings ? superp_rust_ring_create(sk, net) : superp_rust_sock_create(sk, net);
 	if (IS_ERR(state)) {
 		sock_orphan(sk);
 		sock_put(sk);
 		return PTR_ERR(state);
 	}
 	container_of(sk, struct superp_sock, sk)->state = state;
-	sock->ops = &superp_ops;
+	sock->ops = rings ? &superp_ring_ops : &superp_ops;
 	return 0;
 }
 
@@ -421,6 +434,7 @@ int superp_sock_register(int family)
 		return -ENOBUFS;
 	superp_family = family;
 	superp_ops.family = family;
+	superp_ring_ops.family = family;
 	superp_proto_family.family = family;
 	err = proto_register(&superp_proto, 1);
 	if (err)

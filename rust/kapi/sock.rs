@@ -84,7 +84,7 @@ unsafe impl AlwaysRefCounted for Sock {
 }
 
 impl Sock {
-    fn as_ptr(&self) -> *mut bindings::sock {
+    pub(super) fn as_ptr(&self) -> *mut bindings::sock {
         self.0.get()
     }
 
@@ -368,11 +368,11 @@ unsafe fn socket<'a>(state: *const c_void) -> Pin<&'a Socket> {
     unsafe { Owned::borrow(state.cast_mut()) }
 }
 
-fn errno(result: Result) -> c_int {
+pub(super) fn errno(result: Result) -> c_int {
     result.map_or_else(Error::to_errno, |()| 0)
 }
 
-/// Declares functions that C calls, and compares each with its declaration in `kapi_sock.h`.
+/// Declares functions that C calls, and compares each with its declaration in the header.
 macro_rules! exported {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? $body:block)*) => {
         $(
@@ -387,6 +387,8 @@ macro_rules! exported {
         )*
     };
 }
+
+pub(super) use exported;
 
 exported! {
     /// # Safety

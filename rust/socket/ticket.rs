@@ -10,7 +10,7 @@ use kernel::{
     },
 };
 
-use super::error_of;
+use super::{error_of, Endpoint};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -18,7 +18,6 @@ use crate::{
         sock::{Reserve, Sock},
     },
     proto::Code,
-    qp::Qp,
 };
 
 /// What completes, in the words of `struct superp_completion`.
@@ -43,7 +42,7 @@ const DONE: u32 = 2;
 /// The obligation to complete a work exactly once. Dropped while it is armed, it completes as
 /// aborted; dropped unarmed, it leaves no trace, for the poster has been given an error.
 pub(crate) struct Ticket {
-    qp: Arc<Qp>,
+    endpoint: Arc<Endpoint>,
     state: Atomic<u32>,
     what: Done,
     kind: Kind,
@@ -51,10 +50,10 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// Takes over a charge of `bytes`.
-    pub(super) fn message(qp: Arc<Qp>, len: u32, bytes: isize) -> Ticket {
-        qp.endpoint.messages.add(1, Relaxed);
+    pub(super) fn message(endpoint: Arc<Endpoint>, len: u32, bytes: isize) -> Ticket {
+        endpoint.messages.add(1, Relaxed);
         Ticket {
-            qp,
+            endpoint,
             state: Atomic::new(UNARMED),
             what: Done {
                 token: 0,
@@ -65,14 +64,14 @@ impl Ticket {
         }
     }
 
-    pub(super) fn request(qp: Arc<Qp>, sk: &Sock, what: Done) -> Result<Ticket> {
+    pub(super) fn request(endpoint: Arc<Endpoint>, sk: &Sock, what: Done) -> Result<Ticket> {
         let reserve = Reserve::new()?;
-        if !qp.endpoint.may_report(sk) {
+        if !endpoint.may_report(sk) {
             return Err(enobufs());
         }
-        qp.endpoint.requests.add(1, Relaxed);
+        endpoint.requests.add(1, Relaxed);
         Ok(Ticket {
-            qp,
+            endpoint,
             state: Atomic::new(UNARMED),
             what,
             kind: Kind::Request(reserve),
@@ -94,12 +93,12 @@ impl Ticket {
 
     /// Whether the socket is still open. Any context.
     pub(crate) fn alive(&self) -> bool {
-        self.qp.endpoint.sock.alive()
+        self.endpoint.sock.alive()
     }
 
     /// Gives back what the work took; with an outcome, tells the program.
     fn finish(&self, outcome: Option<Result<(), Code>>) {
-        let endpoint = &self.qp.endpoint;
+        let endpoint = &self.endpoint;
         match &self.kind {
             Kind::Message(bytes) => {
                 match outcome {
@@ -124,7 +123,7 @@ impl Ticket {
     /// The program was told that the message is sent, and now it is not: the pending error says
     /// so, and while there is room, a completion says which.
     fn message_failed(&self, code: Code) {
-        let endpoint = &self.qp.endpoint;
+        let endpoint = &self.endpoint;
         endpoint.sock.with(|sk, rcu| {
             if endpoint.may_report(sk) {
                 if let Some(buffer) = SkBuff::alloc(0, 0) {

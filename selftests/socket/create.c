@@ -21,7 +21,7 @@ static int connect_to(int fd, const struct sockaddr_superp *name)
 	return connect(fd, (const struct sockaddr *)name, sizeof(*name));
 }
 
-TEST(socket__only_seqpacket_without_protocol)
+TEST(socket__only_seqpacket_and_rdm_without_protocol)
 {
 	int family = superp_family();
 
@@ -29,6 +29,8 @@ TEST(socket__only_seqpacket_without_protocol)
 	EXPECT_EQ(ESOCKTNOSUPPORT, errno);
 	EXPECT_EQ(-1, socket(family, SOCK_DGRAM, 0));
 	EXPECT_EQ(ESOCKTNOSUPPORT, errno);
+	EXPECT_EQ(-1, socket(family, SOCK_RDM, 1));
+	EXPECT_EQ(EPROTONOSUPPORT, errno);
 	EXPECT_EQ(-1, socket(family, SOCK_SEQPACKET, 1));
 	EXPECT_EQ(EPROTONOSUPPORT, errno);
 }

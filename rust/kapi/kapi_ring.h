@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Memory that is shared with a program, and the sockets that map it.  Rust
+ * side: kapi/ring.rs.
+ */
+#ifndef _SUPERP_KAPI_RING_H
+#define _SUPERP_KAPI_RING_H
+
+#include <linux/types.h>
+#include <linux/superp.h>
+
+struct net;
+struct proto_ops;
+struct sock;
+struct superp_shared;
+
+/* Macros with casts are numbers to Rust only as enumerators. */
+enum superp_ring_ioctl {
+	SUPERP_RING_IOC_CQ_CREATE = SUPERP_IOC_CQ_CREATE,
+	SUPERP_RING_IOC_CQ_DESTROY = SUPERP_IOC_CQ_DESTROY,
+	SUPERP_RING_IOC_RQP_CREATE = SUPERP_IOC_RQP_CREATE,
+	SUPERP_RING_IOC_RQP_CONNECT = SUPERP_IOC_RQP_CONNECT,
+	SUPERP_RING_IOC_RQP_DESTROY = SUPERP_IOC_RQP_DESTROY,
+};
+
+/* Of sock.c, which makes and registers sockets of every type. */
+extern struct proto_ops superp_ring_ops;
+void *superp_sock_state(const struct sock *sk);
+
+/* Called by Rust. */
+struct superp_shared *superp_shared_alloc(size_t size, int *err);
+void superp_shared_free(struct superp_shared *shared);
+void *superp_shared_address(const struct superp_shared *shared);
+int superp_shared_map(const struct superp_shared *shared, void *area);
+void superp_shared_set_bit(u64 *words, u32 bit);
+void superp_ring_wake(struct sock *sk);
+void superp_ring_resched(void);
+
+/*
+ * Called by C, implemented in kapi/ring.rs.  @state is what create gave out;
+ * it is valid until it is given to release.  @area is a struct vm_area_struct.
+ */
+void *superp_rust_ring_create(struct sock *sk, struct net *net);
+void superp_rust_ring_release(void *state);
+bool superp_rust_ring_readable(const void *state);
+int superp_rust_ring_doorbell(const void *state);
+int superp_rust_ring_ioctl(const void *state, unsigned int cmd, unsigned long arg);
+int superp_rust_ring_mmap(const void *state, void *area, u64 offset,
+			  size_t size);
+
+#endif /* _SUPERP_KAPI_RING_H */

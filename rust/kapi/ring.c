@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Rings, the C half: memory that is shared with a program, and the operations
+ * of SOCK_RDM sockets, which map it.  What is in it is Rust: rust/ring.rs.
+ */
+#include <linux/compat.h>
+#include <linux/mm.h>
+#include <linux/net.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <net/sock.h>
+
+#include "kapi_ring.h"
+
+/**
+ * struct superp_shared - memory of the kernel that programs may map
+ * @address: of the first byte, page-aligned
+ * @size: bytes, whole pages
+ * @charge: what is charged to the user's RLIMIT_MEMLOCK
+ */
+struct superp_shared {
+	void		*address;
+	size_t		size;
+	struct mmpin	charge;
+};
+
+/**
+ * superp_shared_alloc - memory to be shared, zeroed
+ * @size: bytes, rounded up to whole pages
+ * @err: where a negative errno goes
+ *
+ * Context: process, may sleep.
+ * Return: the memory, or NULL.
+ */
+struct superp_shared *superp_shared_alloc(size_t size, int *err)
+{
+	struct superp_shared *shared;
+
+	*err = -ENOMEM;
+	shared = kzalloc_obj(*shared, GFP_KERNEL_ACCOUNT);
+	if (!shared)
+		return NULL;
+	shared->size = PAGE_ALIGN(size);
+	if (mm_account_pinned_pages(&shared->charge, shared->size))
+		goto free;
+	shared->address = vmalloc_user(shared->size);
+	if (!shared->address)
+		goto unaccount;
+	*err = 0;
+	return shared;
+unaccount:
+	mm_unaccount_pinned_pages(&shared->charge);
+free:
+	kfree(shared);
+	return NULL;
+}
+
+/**
+ * superp_shared_free - the kernel is done with the memory
+ * @shared: what superp_shared_alloc() returned
+ *
+ * Pages that are mapped live on until they are unmapped.
+ * Context: any up to softirq.
+ */
+void superp_shared_free(struct superp_shared *shared)
+{
+	vfree(shared->address);
+	mm_unaccount_pinned_pages(&shared->charge);
+	kfree(shared);
+}
+
+/**
+ * superp_shared_address - where the memory is
+ * @shared: the memory
+ *
+ * Context: any.
+ */
+void *superp_shared_address(const struct superp_shared *shared)
+{
+	return shared->address;
+}
+
+/**
+ * superp_shared_map - map the memory into a program
+ * @shared: the memory
+ * @area: where to, from the first byte on: a struct vm_area_struct
+ *
+ * Context: process, mmap_lock held for writing.
+ * Return: 0, -EINVAL (not shared, or longer than the memory), -ENOMEM.
+ */
+int superp_shared_map(const struct superp_shared *shared, void *area)
+{
+	struct vm_area_struct *vma = area;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	return remap_vmalloc_range(vma, shared->address, 0);
+}
+
+/**
+ * superp_shared_set_bit - set a bit, atomically also towards programs
+ * @words: the first word, in shared memory
+ * @bit: which; bit n % 64 of word n / 64
+ *
+ * Context: any.
+ */
+void superp_shared_set_bit(u64 *words, u32 bit)
+{
+	atomic64_or(BIT_ULL(bit % 64), (atomic64_t *)words + bit / 64);
+}
+
+/**
+ * superp_ring_wake - a completion queue that was armed has something
+ * @sk: the socket of its context
+ *
+ * Context: any up to softirq.
+ */
+void superp_ring_wake(struct sock *sk)
+{
+	sk->sk_data_ready(sk);
+}
+
+/**
+ * superp_ring_resched - let others run, between two of many steps
+ *
+ * Context: process, no locks held.
+ */
+void superp_ring_resched(void)
+{
+	cond_resched();
+}
+
+static int superp_ring_release(struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+
+	if (!sk)
+		return 0;
+	/* After this nobody wakes the socket. */
+	superp_rust_ring_release(superp_sock_state(sk));
+	lock_sock(sk);
+	sock_orphan(sk);
+	sock->sk = NULL;
+	release_sock(sk);
+	sock_put(sk);
+	return 0;
+}
+
+static __poll_t superp_ring_poll(struct file *file, struct socket *sock, poll_table *wait)
+{
+	__poll_t mask = EPOLLOUT | EPOLLWRNORM;
+
+	sock_poll_wait(file, sock, wait);
+	if (superp_rust_ring_readable(superp_sock_state(sock->sk)))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	return mask;
+}
+
+static int superp_ring_ioctl(struct socket *sock, unsigned int cmd, unsigned long arg)
+{
+	return superp_rust_ring_ioctl(superp_sock_state(sock->sk), cmd, arg);
+}
+
+#ifdef CONFIG_COMPAT
+static int superp_ring_compat_ioctl(struct socket *sock, unsigned int cmd, unsigned long arg)
+{
+	return superp_ring_ioctl(sock, cmd, (unsigned long)compat_ptr(arg));
+}
+#endif
+
+/* The doorbell: a message of nothing to nobody. */
+static int superp_ring_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	if (len || msg->msg_name || msg->msg_controllen)
+		return -EINVAL;
+	if (msg->msg_flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_COMPAT))
+		return -EOPNOTSUPP;
+	return superp_rust_ring_doorbell(superp_sock_state(sock->sk));
+}
+
+static int superp_ring_mmap(struct file *file, struct socket *sock, struct vm_area_struct *vma)
+{
+	return superp_rust_ring_mmap(superp_sock_state(sock->sk), vma,
+				     (u64)vma->vm_pgoff << PAGE_SHIFT,
+				     vma->vm_end - vma->vm_start);
+}
+
+struct proto_ops superp_ring_ops __ro_after_init = {
+	.owner		= THIS_MODULE,
+	.release	= superp_ring_release,
+	.bind		= sock_no_bind,
+	.connect	= sock_no_connect,
+	.socketpair	= sock_no_socketpair,
+	.accept		= sock_no_accept,
+	.getname	= sock_no_getname,
+	.poll		= superp_ring_poll,
+	.ioctl		= superp_ring_ioctl,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl	= superp_ring_compat_ioctl,
+#endif
+	.listen		= sock_no_listen,
+	.shutdown	= sock_no_shutdown,
+	.sendmsg	= superp_ring_sendmsg,
+	.recvmsg	= sock_no_recvmsg,
+	.mmap		= superp_ring_mmap,
+};

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is shared with a program, rings in it, and the sockets that map it: safe Rust over
+//! `ring.c`.
+//!
+//! The program may write any byte of this memory at any time. What is read here is read once, by
+//! accesses that the compiler neither repeats nor splits, into memory that is the kernel's own.
+
+use core::{marker::PhantomData, mem, pin::Pin, ptr, ptr::NonNull};
+
+use kernel::{
+    error::to_result,
+    ffi::{c_int, c_uint, c_ulong, c_void},
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Full, Relaxed, Release},
+        Arc,
+    },
+    transmute::{AsBytes, FromBytes},
+    types::ForeignOwnable,
+};
+
+use super::{
+    bindings, bindings as c,
+    net::Net,
+    sock::{errno, exported, Sock},
+};
+use crate::ring::Context;
+
+pub(crate) use c::{
+    superp_cq_create as CqCreate, superp_cqe as Cqe, superp_ring as Layout,
+    superp_ring_destroy as RingDestroy, superp_rqe as Rqe, superp_rqp_connect as RqpConnect,
+    superp_rqp_create as RqpCreate, superp_sqe as Sqe,
+};
+
+/// Numbers of the ioctl commands.
+pub(crate) mod ioctl {
+    pub(crate) use super::c::{
+        SUPERP_RING_IOC_CQ_CREATE as CQ_CREATE, SUPERP_RING_IOC_CQ_DESTROY as CQ_DESTROY,
+        SUPERP_RING_IOC_RQP_CONNECT as RQP_CONNECT, SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE,
+        SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY,
+    };
+}
+
+macro_rules! bytes {
+    ($($name:ident: $size:literal,)*) => {
+        $(
+            // SAFETY: Integers and arrays of them, without padding; the size is the sum of the fields.
+            unsafe impl FromBytes for $name {}
+            // SAFETY: As above.
+            unsafe impl AsBytes for $name {}
+            const _: () = assert!(mem::size_of::<$name>() == $size);
+        )*
+    };
+}
+
+bytes! {
+    CqCreate: 48,
+    Cqe: 32,
+    RingDestroy: 8,
+    Rqe: 32,
+    RqpConnect: 48,
+    RqpCreate: 88,
+    Sqe: 64,
+}
+
+/// The part of a submission entry that inline data take the place of.
+pub(crate) struct Operands {
+    pub(crate) local_addr: u64,
+    pub(crate) operand: u64,
+    pub(crate) compare: u64,
+    pub(crate) rsvd: u64,
+}
+
+impl Sqe {
+    /// The entry without inline data.
+    pub(crate) fn operands(&self) -> Operands {
+        // SAFETY: Any bytes are integers.
+        let tail = unsafe { self.__bindgen_anon_1.__bindgen_anon_1 };
+        Operands {
+            local_addr: tail.local_addr,
+            operand: tail.operand,
+            compare: tail.compare,
+            rsvd: tail.rsvd2,
+        }
+    }
+
+    /// The inline data.
+    pub(crate) fn data(&self) -> [u8; c::SUPERP_MAX_INLINE as usize] {
+        // SAFETY: Any bytes are bytes.
+        unsafe { self.__bindgen_anon_1.data }
+    }
+}
+
+/// Bytes of a cache line, as far as the interface goes.
+const LINE: usize = 64;
+
+/// Zeroed memory of the kernel that programs may map.
+///
+/// # Invariants
+///
+/// `memory` is owned by this; `base` is its address, a multiple of the page size, and the `size`
+/// bytes there are valid until it is freed.
+pub(crate) struct Shared {
+    memory: NonNull<c::superp_shared>,
+    base: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: Not bound to a thread.
+unsafe impl Send for Shared {}
+// SAFETY: Accessed by atomic and volatile operations only; programs do whatever they do.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// `size` bytes, charged to the user's RLIMIT_MEMLOCK. Process context; sleeps.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn new(size: usize) -> Result<Arc<Shared>> {
+        let mut err = 0;
+        // SAFETY: `err` is valid for the call.
+        let memory = NonNull::new(unsafe { c::superp_shared_alloc(size, &mut err) })
+            .ok_or_else(|| Error::from_errno(err))?;
+        // SAFETY: It was just made.
+        let base = unsafe { c::superp_shared_address(memory.as_ptr()) };
+        let Some(base) = NonNull::new(base.cast()) else {
+            // SAFETY: As above; it is not used afterwards.
+            unsafe { c::superp_shared_free(memory.as_ptr()) };
+            return Err(ENOMEM);
+        };
+        // INVARIANT: It is at least as large as was asked for.
+        Ok(Arc::new(Shared { memory, base, size }, GFP_KERNEL)?)
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Maps it, from its first byte on, into the program that asks for that. Process context.
+    ///
+    /// Errors: `EINVAL` (not a shared mapping, or too long), `ENOMEM`.
+    pub(crate) fn map(&self, request: &MapRequest) -> Result {
+        // SAFETY: By the invariants of both types.
+        to_result(unsafe { c::superp_shared_map(self.memory.as_ptr(), request.vma.as_ptr()) })
+    }
+
+    /// The `T` at `offset`, for as long as the memory lives.
+    fn at<T>(&self, offset: usize) -> Option<NonNull<T>> {
+        let end = offset.checked_add(mem::size_of::<T>())?;
+        if end > self.size || offset % mem::align_of::<T>() != 0 {
+            return None;
+        }
+        // SAFETY: Inside the memory.
+        Some(unsafe { self.base.add(offset) }.cast())
+    }
+
+    /// The 64-bit word at `offset`; `None` outside of the memory.
+    fn word(&self, offset: usize) -> Option<&Atomic<u64>> {
+        let word = self.at::<u64>(offset)?;
+        // SAFETY: Valid and aligned; the kernel accesses it atomically.
+        Some(unsafe { Atomic::from_ptr(word.as_ptr()) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; it is not used afterwards.
+        unsafe { c::superp_shared_free(self.memory.as_ptr()) }
+    }
+}
+
+/// The page of a context: bits of queues.
+pub(crate) struct CtxPage(Arc<Shared>);
+
+/// Words of a set of bits.
+pub(crate) const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
+
+impl CtxPage {
+    /// With no bit set. Process context.
+    pub(crate) fn new() -> Result<CtxPage> {
+        Shared::new(mem::size_of::<c::superp_ctx_page>()).map(CtxPage)
+    }
+
+    /// The memory.
+    pub(crate) fn memory(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// Takes the bits of 64 queue pairs whose doorbell was rung.
+    pub(crate) fn take_bell(&self, word: usize) -> u64 {
+        let at = word.wrapping_mul(8);
+        let offset = at.wrapping_add(mem::offset_of!(c::superp_ctx_page, bell));
+        match self.0.word(offset) {
+            Some(bell) if bell.load(Relaxed) != 0 => bell.xchg(0, Full),
+            _ => 0,
+        }
+    }
+
+    /// Queue pair `qp` has to be looked at again.
+    pub(crate) fn set_bell(&self, qp: u32) {
+        self.set_bit(mem::offset_of!(c::superp_ctx_page, bell), qp);
+    }
+
+    /// Completion queue `cq` has something for who waits.
+    pub(crate) fn set_event(&self, cq: u32) {
+        self.set_bit(mem::offset_of!(c::superp_ctx_page, events), cq);
+    }
+
+    /// Whether any completion queue has something for who waits.
+    pub(crate) fn any_event(&self) -> bool {
+        let events = mem::offset_of!(c::superp_ctx_page, events);
+        (0..WORDS).any(|word| {
+            let offset = events.wrapping_add(word.wrapping_mul(8));
+            self.0.word(offset).is_some_and(|w| w.load(Relaxed) != 0)
+        })
+    }
+
+    fn set_bit(&self, offset: usize, bit: u32) {
+        let last = (bit as usize / 64).wrapping_mul(8).wrapping_add(offset);
+        if self.0.word(last).is_none() {
+            return;
+        }
+        if let Some(words) = self.0.at::<u64>(offset) {
+            // SAFETY: The word of the bit is inside of the memory.
+            unsafe { c::superp_shared_set_bit(words.as_ptr(), bit) }
+        }
+    }
+}
+
+/// A ring of entries `E`.
+///
+/// # Invariants
+///
+/// The words, and `entries` entries from `array` on, are inside of `memory` and aligned; `entries` is
+/// a power of two. The size of `E` is a multiple of 8.
+pub(crate) struct Ring<E> {
+    memory: Arc<Shared>,
+    offset: usize,
+    producer: NonNull<u32>,
+    consumer: NonNull<u32>,
+    flags: NonNull<u32>,
+    array: NonNull<u64>,
+    entries: u32,
+    _entries: PhantomData<E>,
+}
+
+// SAFETY: The pointers are into `memory`, which is `Send` and `Sync`.
+unsafe impl<E> Send for Ring<E> {}
+// SAFETY: As above.
+unsafe impl<E> Sync for Ring<E> {}
+
+impl<E: FromBytes + AsBytes> Ring<E> {
+    const WORDS: usize = mem::size_of::<E>() / 8;
+    const WHOLE_WORDS: () = assert!(mem::size_of::<E>() % 8 == 0);
+
+    /// Bytes of a ring of `entries` entries, a multiple of 64.
+    pub(crate) const fn size(entries: u32) -> usize {
+        // Words of different owners on lines of their own: producer, consumer, flags.
+        (entries as usize)
+            .saturating_mul(mem::size_of::<E>())
+            .saturating_add(3 * LINE)
+            .next_multiple_of(LINE)
+    }
+
+    /// A ring of `entries` entries at `offset` of the memory, which is all zero.
+    ///
+    /// Errors: `EINVAL`: not a power of two, or not inside of the memory.
+    pub(crate) fn new(memory: &Arc<Shared>, offset: usize, entries: u32) -> Result<Ring<E>> {
+        let () = Self::WHOLE_WORDS;
+        let end = offset.checked_add(Self::size(entries)).ok_or(EINVAL)?;
+        if !entries.is_power_of_two() || offset % LINE != 0 || end > memory.size() {
+            return Err(EINVAL);
+        }
+        let at = |line: usize| memory.at::<u32>(offset.wrapping_add(line.wrapping_mul(LINE)));
+        // INVARIANT: The end is inside.
+        Ok(Ring {
+            offset,
+            producer: at(0).ok_or(EINVAL)?,
+            consumer: at(1).ok_or(EINVAL)?,
+            flags: at(2).ok_or(EINVAL)?,
+            array: at(3).ok_or(EINVAL)?.cast(),
+            memory: memory.clone(),
+            entries,
+            _entries: PhantomData,
+        })
+    }
+
+    /// What a program has to know; `flags`: whether it has to know those.
+    pub(crate) fn layout(&self, flags: bool) -> Layout {
+        // CAST: A ring is smaller than 4 GiB.
+        let at = |line: usize| self.offset.wrapping_add(line.wrapping_mul(LINE)) as u32;
+        Layout {
+            entries: self.entries,
+            producer: at(0),
+            consumer: at(1),
+            flags: if flags { at(2) } else { 0 },
+            array: at(3),
+            rsvd: 0,
+        }
+    }
+
+    /// The memory that it is in.
+    pub(crate) fn memory(&self) -> &Arc<Shared> {
+        &self.memory
+    }
+
+    /// How many entries.
+    pub(crate) fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    fn atomic(&self, word: NonNull<u32>) -> &Atomic<u32> {
+        // SAFETY: By the type invariant; the kernel accesses it atomically.
+        unsafe { Atomic::from_ptr(word.as_ptr()) }
+    }
+
+    /// The producer index of a ring that the program fills; entries before it can be read.
+    pub(crate) fn producer(&self) -> u32 {
+        self.atomic(self.producer).load(Acquire)
+    }
+
+    /// Gives the entries before `index` to the program.
+    pub(crate) fn set_producer(&self, index: u32) {
+        self.atomic(self.producer).store(index, Release);
+    }
+
+    /// The consumer index of a ring that the kernel fills; slots before it can be written.
+    pub(crate) fn consumer(&self) -> u32 {
+        self.atomic(self.consumer).load(Acquire)
+    }
+
+    /// Gives the slots before `index` to the program.
+    pub(crate) fn set_consumer(&self, index: u32) {
+        self.atomic(self.consumer).store(index, Release);
+    }
+
+    /// Sets the flags.
+    pub(crate) fn set_flags(&self, flags: u32) {
+        self.atomic(self.flags).store(flags, Relaxed);
+    }
+
+    /// Takes the arm word, if it is set.
+    pub(crate) fn disarm(&self) -> bool {
+        let arm = self.atomic(self.flags);
+        arm.load(Relaxed) != 0 && arm.xchg(0, Full) != 0
+    }
+
+    fn slot(&self, index: u32) -> NonNull<u64> {
+        let slot = (index & self.entries.wrapping_sub(1)) as usize;
+        // SAFETY: The slot is one of the array's, by the type invariant.
+        unsafe { self.array.add(slot.wrapping_mul(Self::WORDS)) }
+    }
+
+    /// A private copy of the entry in the slot of `index`, as it was at one moment for each of its
+    /// words.
+    pub(crate) fn read(&self, index: u32) -> E {
+        let from = self.slot(index);
+        let mut entry = mem::MaybeUninit::<E>::uninit();
+        for i in 0..Self::WORDS {
+            // SAFETY: Both are inside of their entries; `from` is aligned, and `to` is written
+            // without need of it. A volatile read happens once.
+            unsafe {
+                let word = ptr::read_volatile(from.add(i).as_ptr());
+                entry
+                    .as_mut_ptr()
+                    .cast::<u64>()
+                    .add(i)
+                    .write_unaligned(word);
+            }
+        }
+        // SAFETY: All bytes are written, and any are an `E`.
+        unsafe { entry.assume_init() }
+    }
+
+    /// Writes the entry in the slot of `index`.
+    pub(crate) fn write(&self, index: u32, entry: &E) {
+        let to = self.slot(index);
+        let from: *const E = entry;
+        for i in 0..Self::WORDS {
+            // SAFETY: As in `read`.
+            unsafe {
+                let word = from.cast::<u64>().add(i).read_unaligned();
+                ptr::write_volatile(to.add(i).as_ptr(), word);
+            }
+        }
+    }
+}
+
+/// A call of mmap().
+///
+/// # Invariants
+///
+/// `vma` is valid, and its mmap_lock is held for writing.
+pub(crate) struct MapRequest {
+    vma: NonNull<c_void>,
+    offset: u64,
+    size: usize,
+}
+
+impl MapRequest {
+    /// Which memory, in bytes.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How much of it, bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+}
+
+impl Sock {
+    /// Wakes who polls. Any context up to softirq.
+    pub(crate) fn wake(&self) {
+        // SAFETY: `self` is a valid socket.
+        unsafe { c::superp_ring_wake(self.as_ptr()) }
+    }
+}
+
+/// Lets others run, between two of many steps. Process context, no locks held.
+pub(crate) fn resched() {
+    // SAFETY: No requirements but the context.
+    unsafe { c::superp_ring_resched() }
+}
+
+type Owned = Pin<KBox<Context>>;
+
+/// Borrows the Rust half of a context.
+///
+/// # Safety
+///
+/// `state` must come from [`superp_rust_ring_create`] and must not be released during `'a`.
+unsafe fn context<'a>(state: *const c_void) -> Pin<&'a Context> {
+    // SAFETY: By the requirement of this function.
+    unsafe { Owned::borrow(state.cast_mut()) }
+}
+
+exported! {
+    /// # Safety
+    ///
+    /// `sk` is a new socket in the namespace `net`.
+    fn superp_rust_ring_create(sk: *mut bindings::sock, net: *mut bindings::net) -> *mut c_void {
+        // SAFETY: By the requirement; `Sock` is a transparent wrapper.
+        let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
+        // SAFETY: By the requirement; a socket holds a reference to its namespace.
+        let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
+        match KBox::try_pin_init(Context::new(sk, net), GFP_KERNEL) {
+            Ok(context) => context.into_foreign(),
+            // CAST: ERR_PTR().
+            Err(e) => e.to_errno() as isize as *mut c_void,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `state` comes from create and is not used afterwards.
+    fn superp_rust_ring_release(state: *mut c_void) {
+        // SAFETY: By the requirement.
+        drop(unsafe { Owned::from_foreign(state) });
+    }
+
+    /// # Safety
+    ///
+    /// `state` comes from create and is not released.
+    fn superp_rust_ring_readable(state: *const c_void) -> bool {
+        // SAFETY: By the requirement.
+        unsafe { context(state).readable() }
+    }
+
+    /// # Safety
+    ///
+    /// `state` comes from create and is not released.
+    fn superp_rust_ring_doorbell(state: *const c_void) -> c_int {
+        // SAFETY: By the requirement.
+        errno(unsafe { context(state).doorbell() })
+    }
+
+    /// # Safety
+    ///
+    /// `state` comes from create and is not released.
+    fn superp_rust_ring_ioctl(state: *const c_void, cmd: c_uint, arg: c_ulong) -> c_int {
+        // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
+        errno(unsafe { context(state).ioctl(cmd, arg) })
+    }
+
+    /// # Safety
+    ///
+    /// `state` comes from create and is not released; `vma` is being mapped.
+    fn superp_rust_ring_mmap(
+        state: *const c_void,
+        vma: *mut c_void,
+        offset: u64,
+        size: usize
+    ) -> c_int {
+        // SAFETY: By the requirement.
+        let (context, vma) = unsafe { (context(state), NonNull::new_unchecked(vma)) };
+        // INVARIANT: mmap() holds the lock.
+        errno(context.mmap(&MapRequest { vma, offset, size }))
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Contexts: sockets with many queue pairs, whose queues are rings in memory that the kernel shares
+//! with the program. `uapi/linux/superp.h` has the contract.
+//!
+//! Nothing in that memory is trusted: an entry is copied once and then checked, and what the kernel
+//! needs of an index it keeps for itself.
+
+mod cq;
+mod entry;
+mod queue;
+mod regions;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
+};
+
+use crate::{
+    kapi::{
+        errno::{eafnosupport, ehostunreach, eisconn, enobufs},
+        map::RcuMap,
+        net::{node_of, Net},
+        params,
+        ring::{
+            ioctl, resched, CqCreate, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
+            RqpCreate, Shared, WORDS,
+        },
+        sock::{ioctl as mr, RcuSock, Sock},
+        uapi,
+    },
+    node::Node,
+    qp::{End, Qp},
+    socket::{read_argument, write_argument},
+};
+
+use cq::Cq;
+use queue::{Left, Params, Peer};
+pub(crate) use queue::{Queue, Ticket};
+use regions::Regions;
+
+/// Bits of an offset for mmap() below the number of a queue: no ring is larger.
+const OFFSET_BITS: u32 = 24;
+/// Offset of the first completion queue; queue pairs are below, and the context's page at 0.
+const CQ_OFFSET: u64 = 1 << 36;
+
+/// What completions find of a context: its page, and the way to its socket.
+pub(crate) struct Hub {
+    page: CtxPage,
+    sock: RcuSock,
+    /// Process that made the socket.
+    pid: u32,
+}
+
+impl Hub {
+    /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
+    fn event(&self, cq: u32) {
+        self.page.set_event(cq);
+        self.sock.with(|sk, _| sk.wake());
+    }
+}
+
+/// A context, from create to release of its socket.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Context {
+    node: Arc<Node>,
+    hub: Arc<Hub>,
+    regions: Arc<Regions>,
+    /// Serialises the creation and the end of queues.
+    #[pin]
+    config: Mutex<()>,
+    #[pin]
+    cqs: RcuMap<Cq>,
+    #[pin]
+    qps: RcuMap<Qp>,
+}
+
+/// The lowest number below `end` that `table` has not.
+fn free_id<T: Send + Sync>(table: &RcuMap<T>, end: u32) -> Result<u32> {
+    (0..end).find(|id| table.get(*id).is_none()).ok_or(ENOSPC)
+}
+
+/// Where a queue is mapped, from `base` on.
+fn map_offset(base: u64, id: u32) -> u64 {
+    base.wrapping_add(u64::from(id) << OFFSET_BITS)
+}
+
+/// Whether a ring may have so many entries.
+fn check_entries(entries: u32, max: u32) -> Result {
+    if entries.is_power_of_two() && entries <= max {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Offset of the first queue pair.
+const QP_OFFSET: u64 = 1 << OFFSET_BITS;
+
+impl Context {
+    /// The Rust half of the new socket `sk` in `net`. Process context.
+    pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Context, Error> {
+        try_pin_init!(Context {
+            node: node_of(net).ok_or(ENODEV)?,
+            hub: Arc::new(
+                Hub {
+                    page: CtxPage::new()?,
+                    sock: RcuSock::new(sk),
+                    pid: kernel::current!().group_leader().pid() as u32,
+                },
+                GFP_KERNEL,
+            )?,
+            regions: Regions::new()?,
+            config <- new_mutex!((), "superp_context"),
+            cqs <- RcuMap::new(),
+            qps <- RcuMap::new(),
+        })
+    }
+
+    /// Whether poll() has something to tell. Any context.
+    pub(crate) fn readable(&self) -> bool {
+        self.hub.page.any_event()
+    }
+
+    /// Serves every queue pair whose bit is set. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`: a completion queue has no room. `EINTR`: the program has a signal to see to. In both
+    /// cases the bits of the queue pairs in question are set again.
+    pub(crate) fn doorbell(&self) -> Result {
+        let mut result = Ok(());
+        for word in 0..WORDS {
+            let mut bits = self.hub.page.take_bell(word);
+            while bits != 0 {
+                let qp = (word as u32)
+                    .wrapping_mul(64)
+                    .wrapping_add(bits.trailing_zeros());
+                bits &= bits.wrapping_sub(1);
+                let error = match self.serve(qp) {
+                    Left::Nothing => continue,
+                    Left::NoRoom => enobufs(),
+                    Left::Signal => EINTR,
+                };
+                self.hub.page.set_bell(qp);
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    fn serve(&self, qp: u32) -> Left {
+        let qp = self.qps.get(qp);
+        let left = match qp.as_ref().and_then(|qp| qp.ring()) {
+            Some(queue) => queue.serve(&self.node),
+            None => Left::Nothing,
+        };
+        resched();
+        left
+    }
+
+    /// mmap(). Process context, with mmap_lock held.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
+    pub(crate) fn mmap(&self, request: &MapRequest) -> Result {
+        let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
+        if request.size() > memory.size().next_multiple_of(kernel::page::PAGE_SIZE) {
+            return Err(EINVAL);
+        }
+        memory.map(request)
+    }
+
+    fn memory_at(&self, offset: u64) -> Option<Arc<Shared>> {
+        if offset == 0 {
+            return Some(self.hub.page.memory().clone());
+        }
+        let id = |base| {
+            let place: u64 = offset.checked_sub(base)?;
+            let id = u32::try_from(place >> OFFSET_BITS).ok()?;
+            (map_offset(base, id) == offset).then_some(id)
+        };
+        if let Some(cq) = id(CQ_OFFSET) {
+            return Some(self.cqs.get(cq)?.ring().memory().clone());
+        }
+        let qp = self.qps.get(id(QP_OFFSET)?)?;
+        Some(qp.ring()?.sq().memory().clone())
+    }
+
+    /// ioctl(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOIOCTLCMD`: not one of this kind of socket; `EFAULT`; others are documented with the
+    /// commands.
+    pub(crate) fn ioctl(&self, cmd: u32, arg: usize) -> Result {
+        match cmd {
+            mr::MR_REG => self.regions.register(&self.node, self.hub.pid, arg),
+            mr::MR_QUERY => self.regions.query(arg),
+            mr::MR_DEREG => self.regions.deregister(&self.node, arg),
+            ioctl::CQ_CREATE => self.cq_create(arg),
+            ioctl::CQ_DESTROY => self.cq_destroy(arg),
+            ioctl::RQP_CREATE => self.qp_create(arg),
+            ioctl::RQP_CONNECT => self.qp_connect(arg),
+            ioctl::RQP_DESTROY => self.qp_destroy(arg),
+            _ => Err(ENOIOCTLCMD),
+        }
+    }
+
+    fn cq_create(&self, arg: usize) -> Result {
+        let mut create: CqCreate = read_argument(arg)?;
+        check_entries(create.entries, uapi::SUPERP_MAX_CQ_ENTRIES)?;
+        let _config = self.config.lock();
+        let id = free_id(&self.cqs, uapi::SUPERP_MAX_RING_CQS)?;
+        let cq = Cq::new(&self.hub, id, create.entries)?;
+        create.cq = id;
+        create.offset = map_offset(CQ_OFFSET, id);
+        create.size = cq.ring().memory().size() as u64;
+        create.ring = cq.ring().layout(true);
+        self.cqs.insert(id, cq)?;
+        write_argument(arg, &create).inspect_err(|_| {
+            // Nobody has learnt of it.
+            self.cqs.remove(id);
+        })
+    }
+
+    fn cq_destroy(&self, arg: usize) -> Result {
+        let id = queue_id(arg)?;
+        let _config = self.config.lock();
+        if self.cqs.get(id).ok_or(ENOENT)?.in_use() {
+            return Err(EBUSY);
+        }
+        self.cqs.remove(id);
+        Ok(())
+    }
+
+    fn qp_create(&self, arg: usize) -> Result {
+        let mut create: RqpCreate = read_argument(arg)?;
+        check_entries(create.sq_entries, uapi::SUPERP_MAX_SQ_ENTRIES)?;
+        let receives = create.rq_entries != 0;
+        if receives {
+            check_entries(create.rq_entries, uapi::SUPERP_MAX_RQ_ENTRIES)?;
+        }
+        let _config = self.config.lock();
+        let cq = |id| self.cqs.get(id).ok_or(ENOENT);
+        let id = free_id(&self.qps, uapi::SUPERP_MAX_RING_QPS)?;
+        let params = Params {
+            id,
+            sq_entries: create.sq_entries,
+            rq_entries: create.rq_entries,
+            send_cq: cq(create.send_cq)?,
+            recv_cq: if receives {
+                Some(cq(create.recv_cq)?)
+            } else {
+                None
+            },
+        };
+        let queue = Queue::new(&self.hub, &self.regions, params)?;
+        create.qp = id;
+        create.offset = map_offset(QP_OFFSET, id);
+        create.size = queue.sq().memory().size() as u64;
+        create.sq = queue.sq().layout(true);
+        create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
+        let made = Qp::new(End::Ring(queue.clone())).and_then(|qp| {
+            self.qps.insert(id, qp.clone())?;
+            create.qpn = self.node.qp_bind(&qp, create.qpn)?;
+            write_argument(arg, &create)
+        });
+        made.inspect_err(|_| {
+            queue.close();
+            self.qp_forget(id);
+        })
+    }
+
+    fn qp_forget(&self, id: u32) {
+        if let Some(qp) = self.qps.remove(id) {
+            self.node.qp_unbind(&qp);
+        }
+    }
+
+    fn qp_destroy(&self, arg: usize) -> Result {
+        let id = queue_id(arg)?;
+        let _config = self.config.lock();
+        let qp = self.qps.get(id).ok_or(ENOENT)?;
+        if let Some(queue) = qp.ring() {
+            queue.close();
+        }
+        self.qp_forget(id);
+        Ok(())
+    }
+
+    fn qp_connect(&self, arg: usize) -> Result {
+        let mut connect: RqpConnect = read_argument(arg)?;
+        let name = connect.peer;
+        if connect.rsvd != 0 || name.ssp_flags != 0 || name.ssp_qpn > uapi::SUPERP_QPN_MAX {
+            return Err(EINVAL);
+        }
+        if name.ssp_family != params::family() {
+            return Err(eafnosupport());
+        }
+        let qp = self.qps.get(connect.qp).ok_or(ENOENT)?;
+        let queue = qp.ring().ok_or(ENOENT)?;
+        let conn = self
+            .node
+            .conn_for(None, &name.ssp_addr, name.ssp_cid)
+            .ok_or_else(ehostunreach)?;
+        connect.max_message = conn.max_message();
+        connect.min_message = conn.min_message();
+        connect.peer.ssp_cid = conn.cid();
+        connect.flags = conn.qp_flags();
+        let peer = Peer {
+            addr: name.ssp_addr,
+            qpn: name.ssp_qpn,
+            cid: conn.cid(),
+        };
+        if !queue.set_peer(peer) {
+            return Err(eisconn());
+        }
+        write_argument(arg, &connect)
+    }
+}
+
+/// The argument of a command that ends a queue.
+fn queue_id(arg: usize) -> Result<u32> {
+    let destroy: RingDestroy = read_argument(arg)?;
+    if destroy.rsvd != 0 {
+        return Err(EINVAL);
+    }
+    Ok(destroy.id)
+}
+
+/// release(): nothing finds the context any more when this returns; what it has submitted goes on.
+#[pinned_drop]
+impl PinnedDrop for Context {
+    fn drop(self: Pin<&mut Self>) {
+        self.hub.sock.clear();
+        let mut qps = KVVec::new();
+        for (_, qp) in self.qps.iter() {
+            if let Some(queue) = qp.ring() {
+                queue.close();
+            }
+            if qps.reserve(1, GFP_KERNEL).is_err() {
+                self.node.qp_unbind(&qp);
+            } else {
+                // There is room.
+                let _ = qps.push_within_capacity(qp);
+            }
+        }
+        self.node.qp_unbind_each(qps.iter().map(|qp| &**qp));
+        self.regions.release(&self.node);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        barrier::smp_mb,
+        Arc,
+    },
+};
+
+use super::Hub;
+use crate::kapi::{
+    lock::{new_spinlock_bh, SpinLockBh},
+    ring::{Cqe, Ring, Shared},
+};
+
+struct State {
+    /// The next entry. What the program sees is a copy.
+    producer: u32,
+    /// Entries that are promised to requests under way.
+    reserved: u32,
+}
+
+/// One completion queue. An entry is written only where there was room for it before.
+#[pin_data]
+pub(crate) struct Cq {
+    id: u32,
+    hub: Arc<Hub>,
+    ring: Ring<Cqe>,
+    /// Queue pairs that complete here.
+    users: Atomic<u32>,
+    #[pin]
+    state: SpinLockBh<State>,
+}
+
+impl Cq {
+    /// An empty queue of `entries` entries. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: no power of two. `ENOMEM`.
+    pub(super) fn new(hub: &Arc<Hub>, id: u32, entries: u32) -> Result<Arc<Cq>> {
+        let memory = Shared::new(Ring::<Cqe>::size(entries))?;
+        Arc::pin_init(
+            try_pin_init!(Cq {
+                id,
+                hub: hub.clone(),
+                ring: Ring::new(&memory, 0, entries)?,
+                users: Atomic::new(0),
+                state <- new_spinlock_bh!(State { producer: 0, reserved: 0 }, "superp_cq"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its ring.
+    pub(super) fn ring(&self) -> &Ring<Cqe> {
+        &self.ring
+    }
+
+    /// A queue pair will complete here. The caller serialises this with [`Cq::in_use`].
+    pub(super) fn join(&self) {
+        self.users.add(1, Relaxed);
+    }
+
+    /// A queue pair will not complete here any more.
+    pub(super) fn leave(&self) {
+        self.users.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether queue pairs complete here.
+    pub(super) fn in_use(&self) -> bool {
+        self.users.load(Relaxed) != 0
+    }
+
+    fn room(&self, state: &State) -> bool {
+        let used = state.producer.wrapping_sub(self.ring.consumer());
+        // A consumer index that is out of bounds leaves no room.
+        used.saturating_add(state.reserved) < self.ring.entries()
+    }
+
+    /// Whether a completion would have room now. Any context.
+    pub(super) fn has_room(&self) -> bool {
+        self.room(&self.state.lock())
+    }
+
+    /// Promises room for one completion. Any context.
+    pub(super) fn reserve(&self) -> bool {
+        let mut state = self.state.lock();
+        let room = self.room(&state);
+        if room {
+            state.reserved = state.reserved.saturating_add(1);
+        }
+        room
+    }
+
+    /// Gives a promise back. Any context.
+    pub(super) fn release(&self) {
+        let mut state = self.state.lock();
+        state.reserved = state.reserved.saturating_sub(1);
+    }
+
+    /// Writes a completion for which there was a promise. Any context up to softirq.
+    pub(super) fn post(&self, entry: &Cqe) {
+        let mut state = self.state.lock();
+        self.ring.write(state.producer, entry);
+        state.producer = state.producer.wrapping_add(1);
+        state.reserved = state.reserved.saturating_sub(1);
+        self.ring.set_producer(state.producer);
+        drop(state);
+        // The program arms, then looks at the producer; here it is the other way round.
+        smp_mb();
+        if self.ring.disarm() {
+            self.hub.event(self.id);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Submission entries: what the program's bytes mean, and whether they are allowed.
+
+use super::regions::Regions;
+use crate::{
+    conn::Conn,
+    kapi::{ring::Sqe, uapi},
+    proto::{wire::AtomicKind, Code},
+    work::{Local, WorkOp, INLINE_MAX},
+};
+
+/// Bytes that an atomic operation changes.
+const ATOMIC_LEN: u32 = 8;
+
+fn check(holds: bool, code: Code) -> Result<(), Code> {
+    holds.then_some(()).ok_or(code)
+}
+
+/// Whether the program wants to know of its success.
+pub(super) fn is_signaled(entry: &Sqe) -> bool {
+    u32::from(entry.flags) & uapi::SUPERP_SQE_SIGNALED != 0
+}
+
+/// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
+/// its local bytes are. `entry` is a private copy.
+pub(super) fn parse(
+    entry: &Sqe,
+    regions: &Regions,
+    conn: &Conn,
+    qpn: u32,
+) -> Result<(WorkOp, Local), Code> {
+    let flags = u32::from(entry.flags);
+    let inline = flags & uapi::SUPERP_SQE_INLINE != 0;
+    let imm = (flags & uapi::SUPERP_SQE_IMM != 0).then_some(entry.imm);
+    let form = entry.rsvd == 0
+        && flags & !uapi::SUPERP_SQE_MASK == 0
+        && (imm.is_some() || entry.imm == 0)
+        && (!inline || entry.local_key == 0);
+    check(form, Code::MALFORMED)?;
+
+    let op = operation(entry, imm)?;
+    let from_here = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
+    check(from_here || (!inline && imm.is_none()), Code::MALFORMED)?;
+    check_length(entry.length, op, inline, conn)?;
+    if imm.is_some() || matches!(op, WorkOp::Atomic { .. }) {
+        check(conn.ext(), Code::EXTENSION_NOT_ENABLED)?;
+    }
+    check(!op.is_message() || qpn != 0, Code::NO_QUEUE_PAIR)?;
+
+    let local = if inline {
+        Local::Inline(entry.data())
+    } else if entry.length == 0 {
+        Local::None
+    } else {
+        let addr = entry.operands().local_addr;
+        let (region, offset) = regions.local(entry.local_key, addr, entry.length, !from_here)?;
+        Local::Region(region, offset)
+    };
+    Ok((op, local))
+}
+
+fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
+    let remote = entry.remote_addr;
+    let operands = entry.operands();
+    let inline = u32::from(entry.flags) & uapi::SUPERP_SQE_INLINE != 0;
+    let plain = operands.operand == 0 && operands.compare == 0 && operands.rsvd == 0;
+    let kind = match u32::from(entry.opcode) {
+        uapi::SUPERP_OP_WRITE => {
+            check(inline || plain, Code::MALFORMED)?;
+            return Ok(WorkOp::Write { remote, imm });
+        }
+        uapi::SUPERP_OP_SEND => {
+            check((inline || plain) && remote == 0, Code::MALFORMED)?;
+            return Ok(WorkOp::Send { imm });
+        }
+        uapi::SUPERP_OP_READ => {
+            check(plain, Code::MALFORMED)?;
+            return Ok(WorkOp::Read { remote });
+        }
+        uapi::SUPERP_OP_FETCH_ADD => AtomicKind::FetchAdd,
+        uapi::SUPERP_OP_COMPARE_SWAP => AtomicKind::CompareSwap,
+        uapi::SUPERP_OP_SWAP => AtomicKind::Swap,
+        _ => return Err(Code::UNKNOWN_OPCODE),
+    };
+    let compares = kind == AtomicKind::CompareSwap || operands.compare == 0;
+    check(compares && operands.rsvd == 0, Code::MALFORMED)?;
+    check(remote & 7 == 0, Code::MALFORMED_ATOMIC)?;
+    Ok(WorkOp::Atomic {
+        remote,
+        kind,
+        operand: operands.operand,
+        compare: operands.compare,
+    })
+}
+
+fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), Code> {
+    let fits = match op {
+        WorkOp::Send { .. } => len >= conn.min_message() && len <= conn.max_message(),
+        WorkOp::Write { .. } => {
+            len == 0 || len <= uapi::SUPERP_MAX_RMA && len >= conn.min_message()
+        }
+        WorkOp::Read { .. } => len <= uapi::SUPERP_MAX_RMA,
+        WorkOp::Atomic { .. } => len == ATOMIC_LEN,
+    };
+    check(
+        fits && (!inline || len as usize <= INLINE_MAX),
+        Code::MALFORMED_LENGTH,
+    )
+}

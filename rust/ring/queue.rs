@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs with rings.
+
+use kernel::{
+    list::{List, ListArc},
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        barrier::smp_mb,
+        Arc, Mutex,
+    },
+};
+
+use super::{cq::Cq, entry, regions::Regions, Hub};
+use crate::{
+    conn::Conn,
+    kapi::{
+        lock::{new_spinlock_bh, GuardBh, SpinLockBh},
+        ring::{resched, Cqe, Ring, Rqe, Shared, Sqe},
+        skb::SkBuff,
+        uapi,
+    },
+    node::Node,
+    proto::Code,
+    socket::{error_of, EndpointInfo, MsgMeta, Refused},
+    work::{self, Work},
+};
+
+/// Requests that are given to a connection at a go.
+const BATCH: u32 = 32;
+
+/// Where the queue pair sends to and receives from.
+#[derive(Copy, Clone)]
+pub(super) struct Peer {
+    pub(super) addr: [u8; 16],
+    /// 0: none, for remote memory access only.
+    pub(super) qpn: u32,
+    pub(super) cid: u32,
+}
+
+/// A submission that has been taken in.
+#[derive(Copy, Clone, Default)]
+struct Slot {
+    token: u64,
+    len: u32,
+    opcode: u8,
+    signaled: bool,
+    outcome: Option<Result<(), Code>>,
+}
+
+/// Submissions that have not completed, in their order.
+struct Flight {
+    /// By their place in the ring.
+    slots: KVVec<Slot>,
+    /// The oldest; what the program sees is a copy.
+    head: u32,
+    /// The program must ring for new entries.
+    wakeup: bool,
+    /// The queue pair is in the error state.
+    failed: bool,
+    /// Nobody wants to know any more.
+    closed: bool,
+}
+
+impl Flight {
+    fn slot(&mut self, index: u32) -> Option<&mut Slot> {
+        let mask = self.slots.len().wrapping_sub(1);
+        self.slots.get_mut(index as usize & mask)
+    }
+
+    fn flags(&self) -> u32 {
+        let wakeup = if self.wakeup {
+            uapi::SUPERP_RING_NEED_WAKEUP
+        } else {
+            0
+        };
+        wakeup
+            | if self.failed {
+                uapi::SUPERP_RING_ERROR
+            } else {
+                0
+            }
+    }
+}
+
+struct Receiving {
+    /// The next entry; what the program sees is a copy.
+    consumer: u32,
+    failed: bool,
+    closed: bool,
+}
+
+/// The receiving half.
+struct Receive {
+    ring: Ring<Rqe>,
+    cq: Arc<Cq>,
+}
+
+/// What a doorbell has left in a queue.
+pub(super) enum Left {
+    Nothing,
+    /// A completion queue has no room.
+    NoRoom,
+    /// The program has a signal to see to.
+    Signal,
+}
+
+/// One queue pair of a context.
+#[pin_data]
+pub(crate) struct Queue {
+    id: u32,
+    hub: Arc<Hub>,
+    regions: Arc<Regions>,
+    sq: Ring<Sqe>,
+    send_cq: Arc<Cq>,
+    rq: Option<Receive>,
+    tx_messages: Atomic<u64>,
+    rx_messages: Atomic<u64>,
+    #[pin]
+    peer: SpinLockBh<Option<Peer>>,
+    /// The next submission to take in; held while that is done.
+    #[pin]
+    taking: Mutex<u32>,
+    #[pin]
+    flight: SpinLockBh<Flight>,
+    #[pin]
+    receiving: SpinLockBh<Receiving>,
+}
+
+/// What a queue pair is made of; numbers are checked.
+pub(super) struct Params {
+    pub(super) id: u32,
+    pub(super) sq_entries: u32,
+    pub(super) rq_entries: u32,
+    pub(super) send_cq: Arc<Cq>,
+    pub(super) recv_cq: Option<Arc<Cq>>,
+}
+
+impl Queue {
+    /// An idle queue pair. Process context; the caller serialises it with the destruction of its
+    /// completion queues.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: entries are no power of two. `ENOMEM`.
+    pub(super) fn new(
+        hub: &Arc<Hub>,
+        regions: &Arc<Regions>,
+        params: Params,
+    ) -> Result<Arc<Queue>> {
+        let Params {
+            id,
+            sq_entries,
+            rq_entries,
+            send_cq,
+            recv_cq,
+        } = params;
+        let sq_size = Ring::<Sqe>::size(sq_entries);
+        let size = match recv_cq {
+            Some(_) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries)),
+            None => sq_size,
+        };
+        let memory = Shared::new(size)?;
+        let sq = Ring::new(&memory, 0, sq_entries)?;
+        let rq = match recv_cq {
+            Some(cq) => Some(Receive {
+                ring: Ring::new(&memory, sq_size, rq_entries)?,
+                cq,
+            }),
+            None => None,
+        };
+        let flight = Flight {
+            slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+            head: 0,
+            wakeup: true,
+            failed: false,
+            closed: false,
+        };
+        sq.set_flags(flight.flags());
+        let receiving = Receiving {
+            consumer: 0,
+            failed: false,
+            closed: false,
+        };
+        let queue = Arc::pin_init(
+            try_pin_init!(Queue {
+                id,
+                hub: hub.clone(),
+                regions: regions.clone(),
+                sq,
+                send_cq,
+                rq,
+                tx_messages: Atomic::new(0),
+                rx_messages: Atomic::new(0),
+                peer <- new_spinlock_bh!(None, "superp_ring_peer"),
+                taking <- new_mutex!(0, "superp_ring_taking"),
+                flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
+                receiving <- new_spinlock_bh!(receiving, "superp_ring_receiving"),
+            }),
+            GFP_KERNEL,
+        )?;
+        queue.send_cq.join();
+        if let Some(rq) = &queue.rq {
+            rq.cq.join();
+        }
+        Ok(queue)
+    }
+
+    /// The submission ring.
+    pub(super) fn sq(&self) -> &Ring<Sqe> {
+        &self.sq
+    }
+
+    /// The receive ring.
+    pub(super) fn rq(&self) -> Option<&Ring<Rqe>> {
+        self.rq.as_ref().map(|rq| &rq.ring)
+    }
+
+    /// Sets the peer, once.
+    pub(super) fn set_peer(&self, to: Peer) -> bool {
+        let mut peer = self.peer.lock();
+        let first = peer.is_none();
+        if first {
+            *peer = Some(to);
+        }
+        first
+    }
+
+    /// When this returns, no completion follows and no message is put in. Process context, once.
+    pub(super) fn close(&self) {
+        self.flight.lock().closed = true;
+        self.receiving.lock().closed = true;
+        self.send_cq.leave();
+        if let Some(rq) = &self.rq {
+            rq.cq.leave();
+        }
+    }
+
+    /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
+    /// rings. Process context.
+    pub(super) fn serve(self: &Arc<Self>, node: &Node) -> Left {
+        let mut next = self.taking.lock();
+        loop {
+            self.set_wakeup(false);
+            let all = self.take_in(node, &mut next);
+            self.set_wakeup(true);
+            // The program stores the producer, then looks at the flags; here it is the other way round.
+            smp_mb();
+            if !all {
+                return Left::NoRoom;
+            }
+            if self.sq.producer() == *next || !self.is_sound(*next) {
+                break;
+            }
+            if kernel::current!().signal_pending() {
+                return Left::Signal;
+            }
+            resched();
+        }
+        drop(next);
+        if self.flight.lock().failed && !self.flush_receives() {
+            return Left::NoRoom;
+        }
+        Left::Nothing
+    }
+
+    fn set_wakeup(&self, wakeup: bool) {
+        let mut flight = self.flight.lock();
+        flight.wakeup = wakeup;
+        self.sq.set_flags(flight.flags());
+    }
+
+    /// Whether the producer index is one that it can be.
+    fn is_sound(&self, next: u32) -> bool {
+        let producer = self.sq.producer();
+        self.is_sound_index(producer, next)
+    }
+
+    fn is_sound_index(&self, producer: u32, next: u32) -> bool {
+        let head = self.flight.lock().head;
+        let entries = self.sq.entries();
+        producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
+    }
+
+    /// Takes in what is in the submission ring; `false` if something is left for want of room.
+    fn take_in(self: &Arc<Self>, node: &Node, next: &mut u32) -> bool {
+        let producer = self.sq.producer();
+        if !self.is_sound_index(producer, *next) {
+            self.fail();
+            return true;
+        }
+        let peer = *self.peer.lock();
+        // It may have been removed since, and another one made under its id.
+        let conn = peer.and_then(|peer| {
+            node.conn(peer.cid)
+                .filter(|conn| conn.remote() == peer.addr)
+        });
+        let qpn = peer.map_or(0, |peer| peer.qpn);
+        let mut all = true;
+        while all && *next != producer {
+            let mut works = List::new();
+            for _ in 0..BATCH {
+                if *next == producer {
+                    break;
+                }
+                all = self.send_cq.reserve();
+                if !all {
+                    break;
+                }
+                let index = *next;
+                *next = next.wrapping_add(1);
+                if let Some(work) = self.take_one(index, conn.as_deref(), qpn) {
+                    works.push_back(work);
+                }
+            }
+            if let (Some(conn), false) = (&conn, works.is_empty()) {
+                // What it does not take completes as aborted when it is dropped.
+                let _ = conn.post_all(&mut works);
+            }
+            drop(works);
+            resched();
+        }
+        all
+    }
+
+    /// Takes in the entry `index`, for whose completion there is room. One that is not allowed
+    /// completes here.
+    fn take_one(
+        self: &Arc<Self>,
+        index: u32,
+        conn: Option<&Conn>,
+        qpn: u32,
+    ) -> Option<ListArc<Work>> {
+        let entry = self.sq.read(index);
+        let mut flight = self.flight.lock();
+        let failed = flight.failed;
+        *flight.slot(index)? = Slot {
+            token: entry.token,
+            len: entry.length,
+            opcode: entry.opcode,
+            signaled: entry::is_signaled(&entry),
+            outcome: None,
+        };
+        drop(flight);
+        let ticket = Ticket {
+            queue: self.clone(),
+            index,
+            done: Atomic::new(0),
+        };
+        let parsed = match conn {
+            Some(conn) if !failed => entry::parse(&entry, &self.regions, conn, qpn),
+            _ => Err(Code::ABORTED),
+        };
+        match parsed {
+            Ok((op, local)) => {
+                if op.is_message() {
+                    self.tx_messages.add(1, Relaxed);
+                }
+                // Without memory the ticket is dropped, which completes it as aborted.
+                Work::new(work::Ticket::Ring(ticket), qpn, op, entry.length, local).ok()
+            }
+            Err(code) => {
+                ticket.complete(Err(code));
+                None
+            }
+        }
+    }
+
+    /// The submission `index` has ended. Completions go out in the order of submission. Any context up
+    /// to softirq, a connection's lock may be held.
+    fn complete(&self, index: u32, outcome: Result<(), Code>) {
+        let mut flight = self.flight.lock();
+        if let Some(slot) = flight.slot(index) {
+            slot.outcome = Some(outcome);
+        }
+        let fails = outcome.is_err() && !flight.failed;
+        if fails {
+            self.set_failed(&mut flight);
+        }
+        let closed = flight.closed;
+        let mut head = flight.head;
+        loop {
+            let Some(slot) = flight.slot(head) else { break };
+            let Some(outcome) = slot.outcome.take() else {
+                break;
+            };
+            match outcome {
+                _ if closed => self.send_cq.release(),
+                Ok(()) if !slot.signaled => self.send_cq.release(),
+                _ => self
+                    .send_cq
+                    .post(&self.cqe(slot.token, slot.len, slot.opcode, outcome.err())),
+            }
+            head = head.wrapping_add(1);
+        }
+        flight.head = head;
+        self.sq.set_consumer(head);
+        drop(flight);
+        if fails {
+            self.fail();
+        }
+    }
+
+    fn cqe(&self, token: u64, length: u32, opcode: u8, code: Option<Code>) -> Cqe {
+        Cqe {
+            token,
+            qp: self.id,
+            length,
+            imm: 0,
+            opcode,
+            flags: 0,
+            major: code.map_or(0, |code| code.major),
+            minor: code.map_or(0, |code| code.minor),
+            rsvd: 0,
+            // Error numbers are small and negative.
+            error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
+        }
+    }
+
+    fn set_failed(&self, flight: &mut GuardBh<'_, Flight>) {
+        flight.failed = true;
+        self.sq.set_flags(flight.flags());
+    }
+
+    /// Enters the error state. Any context up to softirq.
+    fn fail(&self) {
+        self.set_failed(&mut self.flight.lock());
+        self.flush_receives();
+    }
+
+    /// Ends all receive entries, as far as there is room for their completions; `false` if some are
+    /// left.
+    fn flush_receives(&self) -> bool {
+        let Some(rq) = &self.rq else { return true };
+        let mut receiving = self.receiving.lock();
+        receiving.failed = true;
+        if receiving.closed {
+            return true;
+        }
+        let ready = rq.ring.producer().wrapping_sub(receiving.consumer);
+        if ready > rq.ring.entries() {
+            return true;
+        }
+        for _ in 0..ready {
+            if !rq.cq.reserve() {
+                return false;
+            }
+            let token = rq.ring.read(receiving.consumer).token;
+            self.received(rq, &mut receiving, token, Err(Code::ABORTED), None);
+        }
+        true
+    }
+
+    /// Completes the oldest receive entry; there is room for that.
+    fn received(
+        &self,
+        rq: &Receive,
+        receiving: &mut GuardBh<'_, Receiving>,
+        token: u64,
+        outcome: Result<u32, Code>,
+        imm: Option<u32>,
+    ) {
+        receiving.consumer = receiving.consumer.wrapping_add(1);
+        rq.ring.set_consumer(receiving.consumer);
+        let len = outcome.unwrap_or(0);
+        // CAST: The number of an opcode.
+        let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
+        rq.cq.post(&Cqe {
+            imm: imm.unwrap_or(0),
+            // CAST: A bit of few.
+            flags: imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
+            ..cqe
+        });
+    }
+
+    /// A connected queue pair hears only its peer; before, nobody.
+    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, Refused> {
+        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
+        match *self.peer.lock() {
+            Some(peer) if peer.addr == from.remote => Ok(rq),
+            Some(_) => Err(Refused::NoQp),
+            None => Err(Refused::NoBuffer),
+        }
+    }
+
+    /// Whether there is a receive entry, and room for its completion.
+    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), Refused> {
+        if receiving.failed || receiving.closed {
+            return Err(Refused::NoQp);
+        }
+        if rq.ring.producer() == receiving.consumer {
+            return Err(Refused::NoBuffer);
+        }
+        Ok(())
+    }
+
+    /// As [`crate::qp::Qp::room`].
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+        let rq = self.accepts(from)?;
+        self.ready(rq, &self.receiving.lock())?;
+        rq.cq.has_room().then_some(()).ok_or(Refused::NoBuffer)
+    }
+
+    /// As [`crate::qp::Qp::deliver`].
+    pub(crate) fn deliver(
+        &self,
+        from: &MsgMeta,
+        message: SkBuff,
+        imm: Option<u32>,
+    ) -> Result<(), Refused> {
+        let rq = self.accepts(from)?;
+        let mut receiving = self.receiving.lock();
+        self.ready(rq, &receiving)?;
+        let sound = rq.ring.producer().wrapping_sub(receiving.consumer) <= rq.ring.entries();
+        if sound && !rq.cq.reserve() {
+            return Err(Refused::NoBuffer);
+        }
+        let placed = if sound {
+            let entry = rq.ring.read(receiving.consumer);
+            let placed = self.place(&entry, &message);
+            self.received(rq, &mut receiving, entry.token, placed, imm);
+            placed
+        } else {
+            Err(Code::MALFORMED)
+        };
+        drop(receiving);
+        match placed {
+            Ok(_) => {
+                self.rx_messages.add(1, Relaxed);
+                message.consume();
+                Ok(())
+            }
+            Err(code) => {
+                self.fail();
+                Err(match code {
+                    Code::RECEIVE_BUFFER_TOO_SHORT => Refused::TooLong,
+                    _ => Refused::NoQp,
+                })
+            }
+        }
+    }
+
+    /// Puts a message into the buffer of a receive entry, of which `entry` is a private copy.
+    fn place(&self, entry: &Rqe, message: &SkBuff) -> Result<u32, Code> {
+        if entry.rsvd != 0 {
+            return Err(Code::MALFORMED);
+        }
+        let len = u32::try_from(message.len())
+            .ok()
+            .filter(|len| *len <= entry.length)
+            .ok_or(Code::RECEIVE_BUFFER_TOO_SHORT)?;
+        if entry.length == 0 {
+            return Ok(0);
+        }
+        let (region, offset) = self
+            .regions
+            .local(entry.key, entry.addr, entry.length, true)?;
+        region
+            .pages()
+            .copy_from_skb(offset, message, 0, message.len())
+            .map_err(|_| Code::RESOURCES)?;
+        Ok(len)
+    }
+
+    /// Connection `cid` has ended. Any context up to softirq.
+    pub(crate) fn broken(&self, cid: u32) {
+        let peer = *self.peer.lock();
+        if peer.is_some_and(|peer| peer.cid == cid) {
+            self.fail();
+        }
+    }
+
+    /// What there is to tell. Any context.
+    pub(crate) fn info(&self) -> EndpointInfo {
+        let peer = *self.peer.lock();
+        let head = self.flight.lock().head;
+        EndpointInfo {
+            cid: peer.map(|peer| peer.cid),
+            remote: peer.map_or([0; 16], |peer| peer.addr),
+            remote_qpn: peer.map_or(0, |peer| peer.qpn),
+            connected: peer.is_some(),
+            pid: self.hub.pid,
+            tx_messages: self.tx_messages.load(Relaxed),
+            rx_messages: self.rx_messages.load(Relaxed),
+            rx_queued: 0,
+            pending: self.sq.producer().wrapping_sub(head).min(self.sq.entries()),
+        }
+    }
+}
+
+/// The obligation to complete a submission exactly once; dropped before, it completes as aborted.
+pub(crate) struct Ticket {
+    queue: Arc<Queue>,
+    index: u32,
+    done: Atomic<u32>,
+}
+
+impl Ticket {
+    /// Completes the submission; a second time does nothing. Any context up to softirq, a
+    /// connection's lock may be held.
+    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
+        if self.done.xchg(1, Relaxed) == 0 {
+            self.queue.complete(self.index, outcome);
+        }
+    }
+
+    /// Whether the queue pair still exists. Any context.
+    pub(crate) fn alive(&self) -> bool {
+        !self.queue.flight.lock().closed
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.complete(Err(Code::ABORTED));
+    }
+}

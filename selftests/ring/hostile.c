@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs that do not keep the contract: threads that write random bytes all
+ * over their rings while these are in use. Beside them an innocent context
+ * works on the same connection, and its data must be right.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "superp_ring.h"
+
+#define AREA (1 << 20)
+#define ALL SUPERP_ACCESS_MASK
+#define ENTRIES 64
+#define QPS 4
+#define SECONDS 4
+#define WAIT_MS 60000
+
+/* A context with some queue pairs and its threads. */
+struct vandal {
+	struct context		context;
+	struct cq		cq;
+	struct qp		qps[QPS];
+	struct superp_mr_reg	mr;
+	uint8_t			*memory;
+	const struct node	*peer;
+	uint32_t		peer_qpn;
+	uint64_t		peer_rma;
+	uint64_t		seed;
+};
+
+static atomic_bool stop;
+
+/* xorshift64: the same bytes for the same seed. */
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Any word of any mapping gets any value; mostly the words in front, which are the indices. */
+static void *scribble(void *argument)
+{
+	struct vandal *v = argument;
+	uint64_t seed = v->seed + 1;
+
+	while (!stop) {
+		uint64_t r = next_random(&seed);
+		void *map = v->qps[r % QPS].map;
+		size_t size = v->qps[r % QPS].size;
+
+		if (r >> 8 & 1) {
+			map = v->cq.map;
+			size = v->cq.size;
+		} else if (!(r >> 9 & 15)) {
+			map = v->context.page;
+			size = sizeof(*v->context.page);
+		}
+		if (r >> 16 & 3)
+			size = 64 * (1 + (r >> 20 & 3));
+		r = next_random(&seed);
+		((uint32_t *)map)[(r >> 32) % (size / 4)] = r & 1 ? r >> 8 & 255 : r >> 8;
+	}
+	return NULL;
+}
+
+/* Entries that are nearly right, so that what is scribbled on them gets somewhere. */
+static void *submit(void *argument)
+{
+	struct vandal *v = argument;
+	uint64_t seed = v->seed + 2;
+
+	while (!stop) {
+		uint64_t r = next_random(&seed);
+		struct qp *qp = &v->qps[r % QPS];
+		struct superp_sqe entry = {
+			.opcode = 1 + (r >> 8) % 7,
+			.flags = r >> 16 & 7,
+			.length = r >> 24 & 1 ? 8 : r >> 25 & 0xffff,
+			.remote_addr = v->peer_rma + (r >> 41 & 0x7ff8),
+			.local_key = v->mr.key,
+			.local_addr = v->mr.addr + (r >> 45 & 0xffff),
+		};
+		struct superp_rqe buffer = {
+			.addr = v->mr.addr + (r >> 45 & 0xffff),
+			.key = v->mr.key,
+			.length = r >> 20 & 0xffff,
+		};
+
+		/* Free-running from where the kernel is, or thinks that it is told. */
+		qp->sq.index = *qp->sq.producer;
+		qp->rq.index = *qp->rq.producer;
+		sq_put(qp, &entry);
+		rq_put(qp, &buffer);
+		bell_set(&v->context, qp);
+		send(v->context.fd, NULL, 0, 0);
+		superp_poll(v->context.fd, POLLIN, 0);
+		*v->cq.ring.consumer = *v->cq.ring.producer;
+	}
+	return NULL;
+}
+
+/* The error state is the end of a queue pair: new ones all the time. */
+static void *replace(void *argument)
+{
+	struct vandal *v = argument;
+	uint64_t seed = v->seed + 3;
+
+	while (!stop) {
+		struct superp_rqp_create create = {
+			.send_cq = v->cq.id,
+			.recv_cq = v->cq.id,
+			.sq_entries = ENTRIES,
+			.rq_entries = ENTRIES,
+		};
+		struct qp *qp = &v->qps[next_random(&seed) % QPS];
+		void *map;
+
+		ring_destroy(&v->context, SUPERP_IOC_RQP_DESTROY, qp->id);
+		if (ioctl(v->context.fd, SUPERP_IOC_RQP_CREATE, &create))
+			continue;
+		qp->id = create.qp;
+		qp_connect(&v->context, qp, v->peer, SUPERP_ENCAP_SUNH, v->peer_qpn);
+		/* In the place of the old mapping, under the hands of the others. */
+		map = mmap(qp->map, qp->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			   v->context.fd, create.offset);
+		if (map == MAP_FAILED)
+			return NULL;
+	}
+	return NULL;
+}
+
+static int vandal_up(struct vandal *v, const struct node *node, const struct node *peer)
+{
+	unsigned int i;
+
+	v->peer = peer;
+	if (context_open(&v->context, node) || cq_create(&v->context, &v->cq, ENTRIES))
+		return -1;
+	for (i = 0; i < QPS; i++) {
+		if (qp_create(&v->context, &v->qps[i], &v->cq, ENTRIES, &v->cq, ENTRIES))
+			return -1;
+	}
+	v->memory = mr_memory(v->context.fd, AREA, ALL, &v->mr);
+	return v->memory ? 0 : -1;
+}
+
+static int vandal_connect(struct vandal *v, const struct vandal *other)
+{
+	unsigned int i;
+
+	v->peer_qpn = other->qps[0].qpn;
+	v->peer_rma = other->mr.rma_addr;
+	for (i = 0; i < QPS; i++) {
+		if (qp_connect(&v->context, &v->qps[i], v->peer, SUPERP_ENCAP_SUNH,
+			       other->qps[i].qpn))
+			return -1;
+	}
+	return 0;
+}
+
+/* The hostile program: one context on each node, each with three threads; dies when told. */
+static int vandals(int told, uint64_t seed)
+{
+	void *(*const parts[])(void *) = { scribble, submit, replace };
+	struct vandal v[2] = { { .seed = seed }, { .seed = seed * 31 } };
+	pthread_t threads[2 * ARRAY_SIZE(parts)];
+	unsigned int i;
+	char byte;
+
+	if (vandal_up(&v[0], &node_a, &node_b) || vandal_up(&v[1], &node_b, &node_a) ||
+	    vandal_connect(&v[0], &v[1]) || vandal_connect(&v[1], &v[0]))
+		return 1;
+	for (i = 0; i < ARRAY_SIZE(threads); i++) {
+		if (pthread_create(&threads[i], NULL, parts[i / 2], &v[i % 2]))
+			return 2;
+	}
+	if (read(told, &byte, 1) != 0)
+		return 3;
+	stop = true;
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
+FIXTURE(hostile)
+{
+	int cid;
+	struct context a, b;
+	struct cq cq, recv_cq;
+	struct qp qp, peer;
+	uint8_t *local, *remote;
+	struct superp_mr_reg local_mr, remote_mr;
+};
+
+FIXTURE_SETUP(hostile)
+{
+	struct conn_options options = { .encap = SUPERP_ENCAP_SUNH };
+
+	self->cid = conn_id();
+	ASSERT_EQ(0, conn_up(self->cid, &options));
+	ASSERT_EQ(0, context_open(&self->a, &node_a));
+	ASSERT_EQ(0, context_open(&self->b, &node_b));
+	ASSERT_EQ(0, cq_create(&self->a, &self->cq, ENTRIES));
+	ASSERT_EQ(0, cq_create(&self->b, &self->recv_cq, ENTRIES));
+	ASSERT_EQ(0, qp_create(&self->a, &self->qp, &self->cq, ENTRIES, NULL, 0));
+	ASSERT_EQ(0, qp_create(&self->b, &self->peer, &self->recv_cq, 1, &self->recv_cq, 4));
+	ASSERT_EQ(0, qp_connect(&self->a, &self->qp, &node_b, options.encap, self->peer.qpn));
+	ASSERT_EQ(0, qp_connect(&self->b, &self->peer, &node_a, options.encap, 0));
+	self->local = mr_memory(self->a.fd, AREA, ALL, &self->local_mr);
+	self->remote = mr_memory(self->b.fd, AREA, ALL, &self->remote_mr);
+	ASSERT_NE(NULL, self->local);
+	ASSERT_NE(NULL, self->remote);
+}
+
+FIXTURE_TEARDOWN(hostile)
+{
+	context_close(&self->a);
+	context_close(&self->b);
+	conn_down(self->cid);
+}
+
+/* One write and one message of the innocent; 0: everything is as it should be. */
+static int innocent(struct __test_metadata *_metadata, FIXTURE_DATA(hostile) *self, uint32_t i)
+{
+	uint32_t size = 64 + i * 977 % 30000;
+	struct superp_sqe entry = sqe_of(SUPERP_OP_WRITE, &self->local_mr, i % 999,
+					 &self->remote_mr, i % 888, size);
+	struct superp_rqe buffer = {
+		.addr = self->remote_mr.addr + AREA / 2,
+		.key = self->remote_mr.key,
+		.length = size,
+		.token = i,
+	};
+	struct superp_cqe completion;
+
+	pattern_fill(self->local + i % 999, size, i);
+	memset(self->remote, 0, AREA);
+	entry.token = 2 * i;
+	ASSERT_EQ(0, post(&self->a, &self->qp, &entry));
+	ASSERT_EQ(true, cq_wait(&self->cq, &completion, WAIT_MS));
+	ASSERT_EQ(2 * i, completion.token);
+	ASSERT_EQ(0, completion.major);
+	ASSERT_EQ(-1, pattern_check(self->remote + i % 888, size, i));
+
+	entry.opcode = SUPERP_OP_SEND;
+	entry.token++;
+	entry.remote_addr = 0;
+	ASSERT_EQ(true, rq_put(&self->peer, &buffer));
+	ASSERT_EQ(0, post(&self->a, &self->qp, &entry));
+	ASSERT_EQ(true, cq_wait(&self->recv_cq, &completion, WAIT_MS));
+	ASSERT_EQ(i, completion.token);
+	ASSERT_EQ(size, completion.length);
+	ASSERT_EQ(0, completion.major);
+	ASSERT_EQ(true, cq_wait(&self->cq, &completion, WAIT_MS));
+	ASSERT_EQ(2 * i + 1, completion.token);
+	ASSERT_EQ(0, completion.major);
+	ASSERT_EQ(-1, pattern_check(self->remote + AREA / 2, size, i));
+	return 0;
+}
+
+TEST_F_TIMEOUT(hostile, scribbled_rings__hurt_nobody_else, slowly(60))
+{
+	uint32_t rounds = 0;
+	time_t end;
+	int told[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe2(told, O_CLOEXEC));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		close(told[1]);
+		_exit(vandals(told[0], 88172645463325252ull));
+	}
+	close(told[0]);
+	end = time(NULL) + SECONDS;
+	while (time(NULL) < end)
+		ASSERT_EQ(0, innocent(_metadata, self, rounds++));
+	TH_LOG("%u rounds beside it", rounds);
+	close(told[1]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(true, WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	ASSERT_EQ(0, innocent(_metadata, self, rounds));
+}
+
+TEST_F_TIMEOUT(hostile, killed_in_the_middle__leaves_nothing, slowly(60))
+{
+	int told[2], status, i;
+	pid_t pid;
+
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, pipe2(told, O_CLOEXEC));
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			close(told[1]);
+			_exit(vandals(told[0], 4101842887655102017ull + i));
+		}
+		close(told[0]);
+		usleep(300000);
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(true, WIFSIGNALED(status));
+		close(told[1]);
+		ASSERT_EQ(0, innocent(_metadata, self, i));
+	}
+	/* Of both nodes only the innocent's queue pairs and regions are left. */
+	EXPECT_EQ(1, node_count(&node_a, SUPERP_A_NODE_QPS));
+	EXPECT_EQ(1, node_count(&node_b, SUPERP_A_NODE_QPS));
+	EXPECT_EQ(1, node_count(&node_a, SUPERP_A_NODE_REGIONS));
+	EXPECT_EQ(1, node_count(&node_b, SUPERP_A_NODE_REGIONS));
+}
+
+SUPERP_TEST_MAIN
