@@ -5,9 +5,11 @@
 //! Pointers that a function is given are, by the contract of the header, valid objects of this library
 //! that are not destroyed meanwhile; strings, arrays and lists are valid for the call.
 
-#![allow(clippy::missing_safety_doc)] // The header has it, for all of them.
+// The header documents all functions.
+#![allow(clippy::missing_safety_doc, missing_docs, unreachable_pub)]
 
-mod attr;
+#[doc(hidden)]
+pub mod attr;
 mod post;
 mod queue;
 

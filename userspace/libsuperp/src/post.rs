@@ -89,12 +89,12 @@ unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
 /// # Safety
 ///
 /// Each `next` is valid or NULL, and `convert` may be called on each element.
-unsafe fn walk<'a, W, R>(
+unsafe fn walk<W, R>(
     first: *mut W,
     next: fn(&W) -> *mut W,
     convert: unsafe fn(&W) -> Result<R, c_int>,
-    wrong: &'a mut c_int,
-) -> impl Iterator<Item = R> + use<'a, W, R> {
+    wrong: &mut c_int,
+) -> impl Iterator<Item = R> + use<'_, W, R> {
     let mut at = first;
     std::iter::from_fn(move || {
         // SAFETY: By the contract of this function.

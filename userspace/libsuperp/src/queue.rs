@@ -31,8 +31,8 @@ pub struct Qp {
     index: u32,
     qp_context: *mut c_void,
     // The queues above end before these say so.
-    users: [Arc<()>; 2],
-    counted: Counted,
+    _users: [Arc<()>; 2],
+    _counted: Counted,
 }
 
 #[no_mangle]
@@ -218,8 +218,8 @@ pub unsafe extern "C" fn superp_create_qp(
             number,
             index,
             qp_context: attr.qp_context,
-            users: [send.users.clone(), receive.users.clone()],
-            counted: object.count(),
+            _users: [send.users.clone(), receive.users.clone()],
+            _counted: object.count(),
         }
     }))
 }
