@@ -74,7 +74,7 @@ no_connection() {
 nodes_up 9000
 ports_up
 mkfifo /tmp/perf-ready
-on "$nodeB" superp -j perf serve --size 16M >/tmp/perf-ready &
+ip netns exec "$nodeB" superp -j perf serve --size 16M >/tmp/perf-ready &
 server=$!
 read -r ready </tmp/perf-ready
 remote=$(jq -r .remote <<<"$ready")
