@@ -67,6 +67,18 @@ refused() {
 	tap_equal '"EACCES"' "$(field errno)" "errno"
 }
 
+# Two use the same memory: the reader finds the bytes of the writer. It ends when it does.
+wrong_bytes() {
+	local writer status=0
+	ip netns exec "$nodeA" superp perf write bw "$peer" --cid "$cid" --remote "$remote" --size 4K --depth 4 --duration 600 >/dev/null &
+	writer=$!
+	tap_refused 'verification: read moved wrong bytes' on "$nodeA" \
+		superp perf read bw "$peer" --cid "$cid" --remote "$remote" --size 4K --depth 4 --duration 600 --verify || status=1
+	kill "$writer"
+	wait "$writer" || status=1
+	return "$status"
+}
+
 no_connection() {
 	tap_refused 'no established connection' on "$nodeA" superp perf write bw 10.23.0.77 --remote "$remote" --count 1
 }
@@ -96,6 +108,7 @@ for operation in write read; do
 	tap_case "bandwidth of a $operation for a time" by_time "$operation"
 	tap_case "$operation outside of the memory is refused by name" refused "$operation"
 done
+tap_case "wrong bytes are noticed" wrong_bytes
 tap_case "without a connection" no_connection
 kill "$server"
 ended=0

@@ -5,6 +5,7 @@ use crate::{
     Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
     Result, SendQueue,
 };
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 use superp_sys::ContextSocket;
@@ -75,8 +76,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`Error::NumberTaken`], [`Error::Invalid`], [`Error::NoMemory`], [`Error::TooMany`]; EINVAL:
-    /// completion queues of another context, or more than 8192 entries.
+    /// [`Error::NumberTaken`], [`Error::Invalid`]: completion queues of another context;
+    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries.
     pub fn create_queue_pair(
         &self,
         send: &CompletionQueue,
@@ -87,13 +88,20 @@ impl Context {
             0 => 0,
             entries => power_of_two(entries)?,
         };
-        let (send, receive) = self.0.create_qp(
+        let entries = power_of_two(options.send_entries)?;
+        let made = self.0.create_qp(
             &send.0,
             &receive.0,
-            power_of_two(options.send_entries)?,
+            entries,
             receive_entries,
             options.number,
-        )?;
+        );
+        let (send, receive) = made.map_err(|error| match error.raw_os_error() {
+            None if error.kind() == ErrorKind::InvalidInput => {
+                Error::Invalid("a completion queue of another context")
+            }
+            _ => error.into(),
+        })?;
         Ok(QueuePair {
             send: SendQueue(send),
             receive: ReceiveQueue(receive),
