@@ -16,6 +16,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
+        barrier::smp_mb,
         Arc,
     },
 };
@@ -625,6 +626,8 @@ impl Conn {
     }
 
     fn tell_queue_pairs(&self, code: Code) {
+        // A queue pair that connects now either is told here, or sees that nothing is established.
+        smp_mb();
         for (_, qp) in self.node.qps().iter() {
             qp.broken(self.cid(), code);
         }

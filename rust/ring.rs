@@ -14,7 +14,7 @@ mod regions;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex},
+    sync::{aref::ARef, barrier::smp_mb, Arc, Mutex},
 };
 
 use crate::{
@@ -317,6 +317,11 @@ impl Context {
         };
         if !queue.set_peer(peer) {
             return Err(eisconn());
+        }
+        // A connection that ends from now on tells the queue pair; one that ended before could not.
+        smp_mb();
+        if !conn.established() {
+            queue.broken(conn.cid());
         }
         write_argument(arg, &connect)
     }

@@ -144,7 +144,7 @@ impl Work {
                 refusals: Atomic::new(0),
                 placed: Atomic::new(false),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

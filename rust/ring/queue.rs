@@ -98,6 +98,13 @@ struct Receive {
     cq: Arc<Cq>,
 }
 
+/// The connection of a queue pair. It may have been removed since, and another one made under its id.
+fn connection(node: &Node, peer: &Peer) -> Result<Arc<Conn>, Code> {
+    node.conn(peer.cid)
+        .filter(|conn| conn.remote() == peer.addr)
+        .ok_or(Code::ABORTED)
+}
+
 /// What a doorbell has left in a queue.
 pub(super) enum Left {
     Nothing,
@@ -292,12 +299,11 @@ impl Queue {
             return true;
         }
         let peer = *self.peer.lock();
-        // It may have been removed since, and another one made under its id.
-        let conn = peer.and_then(|peer| {
-            node.conn(peer.cid)
-                .filter(|conn| conn.remote() == peer.addr)
-        });
         let qpn = peer.map_or(0, |peer| peer.qpn);
+        let conn = match &peer {
+            Some(peer) => connection(node, peer),
+            None => Err(Code::NO_QUEUE_PAIR),
+        };
         let mut all = true;
         while all && *next != producer {
             let mut works = List::new();
@@ -311,11 +317,11 @@ impl Queue {
                 }
                 let index = *next;
                 *next = next.wrapping_add(1);
-                if let Some(work) = self.take_one(index, conn.as_deref(), qpn) {
+                if let Some(work) = self.take_one(index, &conn, qpn) {
                     works.push_back(work);
                 }
             }
-            if let (Some(conn), false) = (&conn, works.is_empty()) {
+            if let (Ok(conn), false) = (&conn, works.is_empty()) {
                 // What it does not take completes as aborted when it is dropped.
                 let _ = conn.post_all(&mut works);
             }
@@ -330,7 +336,7 @@ impl Queue {
     fn take_one(
         self: &Arc<Self>,
         index: u32,
-        conn: Option<&Conn>,
+        conn: &Result<Arc<Conn>, Code>,
         qpn: u32,
     ) -> Option<ListArc<Work>> {
         let entry = self.sq.read(index);
@@ -350,8 +356,9 @@ impl Queue {
             done: Atomic::new(0),
         };
         let parsed = match conn {
-            Some(conn) if !failed => entry::parse(&entry, &self.regions, conn, qpn),
-            _ => Err(Code::ABORTED),
+            _ if failed => Err(Code::ABORTED),
+            Ok(conn) => entry::parse(&entry, &self.regions, conn, qpn),
+            Err(code) => Err(*code),
         };
         match parsed {
             Ok((op, local)) => {

@@ -532,6 +532,21 @@ TEST_F(ring, malformed_entries__each_by_its_name)
 	}
 }
 
+TEST_F(ring, not_connected__has_nobody_to_go_to)
+{
+	struct superp_sqe entry = sqe_of(SUPERP_OP_WRITE, &self->a.mr, 0, &self->b.mr, 0, 64);
+	struct superp_cqe completion;
+	struct qp qp;
+
+	ASSERT_EQ(0, qp_create(&self->a.context, &qp, &self->a.send_cq, 1, NULL, 0));
+	ASSERT_EQ(0, post(&self->a.context, &qp, &entry));
+	ASSERT_EQ(true, cq_wait(&self->a.send_cq, &completion, WAIT_MS));
+	EXPECT_EQ(qp.id, completion.qp);
+	EXPECT_EQ(SUPERP_ERR_NO_QP, completion.major);
+	ASSERT_EQ(-1, qp_connect(&self->a.context, &self->a.qp, &node_b, variant->options.encap, 1));
+	EXPECT_EQ(EISCONN, errno);
+}
+
 TEST_F(ring, wild_index__is_the_error_state)
 {
 	struct superp_cqe completion;

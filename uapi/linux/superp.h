@@ -338,7 +338,8 @@ enum superp_error {
  * bits.  The requests are sent in the caller's context when it returns.
  *	0: everything was taken in.  ENOBUFS: entries were left, because a
  *	completion queue has no room for their completions; their bits stay set.
- *	Take completions, and ring again.
+ *	Take completions, and ring again.  EINTR: the same, because of a signal
+ *	while another thread kept submitting.
  *
  * Entries are carried out as the operations of a socket are (struct
  * superp_rma), and complete in the order in which they were put in.  The
