@@ -53,7 +53,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
 to := $(DESTDIR)$(PREFIX)
 programs_install: programs
 	install -D -t $(to)/bin $(PROGRAMS)/release/superp
-	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1 $(PROGRAMS)/release/libsuperp.a
+	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
 	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
 	install -D -m 644 -t $(to)/lib/pkgconfig $(PROGRAMS)/libsuperp.pc
 	install -D -m 644 -t $(to)/include/superp userspace/libsuperp/include/superp/verbs.h

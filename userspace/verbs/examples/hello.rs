@@ -100,13 +100,15 @@ fn serve(mut end: End) -> Result<(), Box<dyn Error>> {
 
 fn call(mut end: End) -> Result<(), Box<dyn Error>> {
     end.receive()?;
-    end.qp.post_send([WorkRequest::send_inline(b"hello, memory")?])?;
+    end.qp
+        .post_send([WorkRequest::send_inline(b"hello, memory")?])?;
     end.complete(Opcode::Send)?;
     end.complete(Opcode::Receive)?;
     let place = u64::from_ne_bytes(end.bytes()?);
     end.region.memory().write(0, &[b'x'; BYTES])?;
     let all = end.region.part(0, BYTES as u32)?;
-    end.qp.post_send([WorkRequest::write(all, place).immediate(DONE)])?;
+    end.qp
+        .post_send([WorkRequest::write(all, place).immediate(DONE)])?;
     end.complete(Opcode::Write)?;
     println!("written: {BYTES} bytes to {place:#x}");
     Ok(())
