@@ -11,6 +11,8 @@ mod paths;
 mod rx;
 mod tx;
 
+use core::ops::RangeInclusive;
+
 use kernel::{
     list::{List, ListArc},
     prelude::*,
@@ -308,6 +310,14 @@ impl Conn {
         }
     }
 
+    /// Lengths of a message to a receive context, bytes: one transaction [proto 4.9].
+    pub(crate) fn keyed_message(&self) -> RangeInclusive<u32> {
+        let inner = self.inner.lock();
+        let most = inner.proto.max_request_len(&tx::KEYED_SEND);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        inner.proto.min_request_len(&tx::KEYED_SEND)..=most.min(crate::MAX_MESSAGE)
+    }
+
     /// Takes requests from now on. Process context.
     ///
     /// # Errors
@@ -474,7 +484,7 @@ impl Conn {
                 ConnState::Removed | ConnState::Broken => return Err(econnreset()),
             }
             while let Some(work) = works.cursor_front().peek_next() {
-                let Some(slot) = inner.flows.slot(work.dest) else {
+                let Some(slot) = inner.flows.slot(work.flow()) else {
                     break;
                 };
                 let work = work.remove();

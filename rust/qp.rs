@@ -11,11 +11,11 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{errno::eaddrinuse, skb::SkBuff},
+    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff},
     node::Node,
     proto::Code,
     ring::Queue,
-    socket::{Endpoint, EndpointInfo, MsgMeta, Refused},
+    socket::{Beside, Endpoint, EndpointInfo, MsgMeta, Refused},
 };
 
 /// Queue pair numbers are 24 bits; 0 means "not bound".
@@ -66,17 +66,17 @@ impl Qp {
         }
     }
 
-    /// Hands a whole message to the program, with its immediate data; a refused one is dropped. Any
-    /// context up to softirq, a connection's lock may be held.
+    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
+    /// dropped. Any context up to softirq, a connection's lock may be held.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: SkBuff,
-        imm: Option<u32>,
+        beside: Beside,
     ) -> Result<(), Refused> {
         match &self.end {
-            End::Socket(endpoint) => endpoint.deliver(from, message, imm),
-            End::Ring(queue) => queue.deliver(from, message, imm),
+            End::Socket(endpoint) => endpoint.deliver(from, message, beside),
+            End::Ring(queue) => queue.deliver(from, message, beside),
         }
     }
 
@@ -85,6 +85,14 @@ impl Qp {
         match &self.end {
             End::Socket(endpoint) => endpoint.broken(cid, cause),
             End::Ring(queue) => queue.broken(cid),
+        }
+    }
+
+    /// The process that made its socket.
+    pub(crate) fn process(&self) -> &Process {
+        match &self.end {
+            End::Socket(endpoint) => endpoint.process(),
+            End::Ring(queue) => queue.process(),
         }
     }
 
@@ -136,7 +144,7 @@ impl Node {
 
     /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
     /// once.
-    pub(crate) fn qp_unbind_each<'a>(&self, qps: impl Iterator<Item = &'a Qp>) {
+    pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
         let bound = |qpn: &u32| *qpn != 0;
         self.qps()
             .remove_each(qps.map(|qp| qp.qpn.xchg(0, Relaxed)).filter(bound));

@@ -23,6 +23,7 @@ use crate::{
         map::RcuMap,
         net::{node_of, Net},
         params,
+        process::Process,
         ring::{
             ioctl, resched, CqCreate, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
             RqpCreate, Shared, WORDS,
@@ -49,11 +50,16 @@ const CQ_OFFSET: u64 = 1 << 36;
 pub(crate) struct Hub {
     page: CtxPage,
     sock: RcuSock,
-    /// Process that made the socket.
-    pid: u32,
+    /// The process that made the socket.
+    process: Process,
 }
 
 impl Hub {
+    /// The socket's, as /proc/PID/fd names it; 0 when it is gone. Any context.
+    fn inode(&self) -> u64 {
+        self.sock.with(|sk, _| sk.inode()).unwrap_or(0)
+    }
+
     /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
     fn event(&self, cq: u32) {
         self.page.set_event(cq);
@@ -107,7 +113,7 @@ impl Context {
                 Hub {
                     page: CtxPage::new()?,
                     sock: RcuSock::new(sk),
-                    pid: kernel::current!().group_leader().pid() as u32,
+                    process: Process::current()?,
                 },
                 GFP_KERNEL,
             )?,
@@ -167,9 +173,6 @@ impl Context {
     /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
     pub(crate) fn mmap(&self, request: &MapRequest) -> Result {
         let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
-        if request.size() > memory.size().next_multiple_of(kernel::page::PAGE_SIZE) {
-            return Err(EINVAL);
-        }
         memory.map(request)
     }
 
@@ -197,7 +200,7 @@ impl Context {
     /// commands.
     pub(crate) fn ioctl(&self, cmd: u32, arg: usize) -> Result {
         match cmd {
-            mr::MR_REG => self.regions.register(&self.node, self.hub.pid, arg),
+            mr::MR_REG => self.regions.register(&self.node, arg),
             mr::MR_QUERY => self.regions.query(arg),
             mr::MR_DEREG => self.regions.deregister(&self.node, arg),
             ioctl::CQ_CREATE => self.cq_create(arg),
@@ -341,19 +344,12 @@ fn queue_id(arg: usize) -> Result<u32> {
 impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
         self.hub.sock.clear();
-        let mut qps = KVVec::new();
         for (_, qp) in self.qps.iter() {
             if let Some(queue) = qp.ring() {
                 queue.close();
             }
-            if qps.reserve(1, GFP_KERNEL).is_err() {
-                self.node.qp_unbind(&qp);
-            } else {
-                // There is room.
-                let _ = qps.push_within_capacity(qp);
-            }
         }
-        self.node.qp_unbind_each(qps.iter().map(|qp| &**qp));
+        self.node.qp_unbind_each(self.qps.iter().map(|(_, qp)| qp));
         self.regions.release(&self.node);
     }
 }

@@ -45,7 +45,6 @@ void superp_rust_ring_release(void *state);
 bool superp_rust_ring_readable(const void *state);
 int superp_rust_ring_doorbell(const void *state);
 int superp_rust_ring_ioctl(const void *state, unsigned int cmd, unsigned long arg);
-int superp_rust_ring_mmap(const void *state, void *area, u64 offset,
-			  size_t size);
+int superp_rust_ring_mmap(const void *state, void *area, u64 offset);
 
 #endif /* _SUPERP_KAPI_RING_H */

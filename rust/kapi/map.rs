@@ -13,6 +13,9 @@ use kernel::{
     types::Opaque,
 };
 
+/// Objects that are taken out of a table during one grace period.
+const BATCH: usize = 1024;
+
 /// A table from `u32` to [`Arc<T>`] over an xarray: lookups take no lock.
 ///
 /// The table's own reference to an object is only given up after a grace period, in process context.
@@ -141,22 +144,19 @@ impl<T: Send + Sync> RcuMap<T> {
         self.remove_each(self.iter().map(|(key, _)| key));
     }
 
-    /// Takes several objects out, waits as [`RcuMap::remove`] does, but once for all, and drops them.
+    /// Takes several objects out, waits as [`RcuMap::remove`] does, but once for many, and drops them.
     /// Process context.
     pub(crate) fn remove_each(&self, keys: impl Iterator<Item = u32>) {
-        let mut erased = KVVec::new();
+        let mut erased = KVVec::with_capacity(BATCH, GFP_KERNEL).unwrap_or_else(|_| KVVec::new());
         for key in keys {
-            let room = erased.reserve(1, GFP_KERNEL);
             let Some(object) = self.erase(key) else {
                 continue;
             };
-            if room.is_ok() {
-                // There is room.
-                let _ = erased.push_within_capacity(object);
-            } else {
+            if let Err(last) = erased.push_within_capacity(object) {
                 // SAFETY: No requirements but the context, which is this function's.
                 unsafe { bindings::synchronize_rcu() };
-                drop(object);
+                drop(last);
+                drop(erased.drain_all());
             }
         }
         if !erased.is_empty() {

@@ -184,8 +184,7 @@ static int superp_ring_sendmsg(struct socket *sock, struct msghdr *msg, size_t l
 static int superp_ring_mmap(struct file *file, struct socket *sock, struct vm_area_struct *vma)
 {
 	return superp_rust_ring_mmap(superp_sock_state(sock->sk), vma,
-				     (u64)vma->vm_pgoff << PAGE_SHIFT,
-				     vma->vm_end - vma->vm_start);
+				     (u64)vma->vm_pgoff << PAGE_SHIFT);
 }
 
 struct proto_ops superp_ring_ops __ro_after_init = {

@@ -396,18 +396,12 @@ impl<E: FromBytes + AsBytes> Ring<E> {
 pub(crate) struct MapRequest {
     vma: NonNull<c_void>,
     offset: u64,
-    size: usize,
 }
 
 impl MapRequest {
     /// Which memory, in bytes.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
-    }
-
-    /// How much of it, bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.size
     }
 }
 
@@ -491,12 +485,11 @@ exported! {
     fn superp_rust_ring_mmap(
         state: *const c_void,
         vma: *mut c_void,
-        offset: u64,
-        size: usize
+        offset: u64
     ) -> c_int {
         // SAFETY: By the requirement.
         let (context, vma) = unsafe { (context(state), NonNull::new_unchecked(vma)) };
         // INVARIANT: mmap() holds the lock.
-        errno(context.mmap(&MapRequest { vma, offset, size }))
+        errno(context.mmap(&MapRequest { vma, offset }))
     }
 }

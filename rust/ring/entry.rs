@@ -22,6 +22,11 @@ pub(super) fn is_signaled(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SIGNALED != 0
 }
 
+/// Whether it waits for those before it.
+pub(super) fn is_fenced(entry: &Sqe) -> bool {
+    u32::from(entry.flags) & uapi::SUPERP_SQE_FENCE != 0
+}
+
 /// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
 /// its local bytes are. `entry` is a private copy.
 pub(super) fn parse(
@@ -102,6 +107,8 @@ fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), C
         }
         WorkOp::Read { .. } => len <= uapi::SUPERP_MAX_RMA,
         WorkOp::Atomic { .. } => len == ATOMIC_LEN,
+        // No opcode of rings.
+        WorkOp::SendKeyed { .. } => false,
     };
     check(
         fits && (!inline || len as usize <= INLINE_MAX),

@@ -18,13 +18,14 @@ use crate::{
     conn::Conn,
     kapi::{
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
+        process::Process,
         ring::{resched, Cqe, Ring, Rqe, Shared, Sqe},
         skb::SkBuff,
         uapi,
     },
     node::Node,
     proto::Code,
-    socket::{error_of, EndpointInfo, MsgMeta, Refused},
+    socket::{error_of, Beside, EndpointInfo, MsgMeta, Refused},
     work::{self, Work},
 };
 
@@ -366,7 +367,9 @@ impl Queue {
                     self.tx_messages.add(1, Relaxed);
                 }
                 // Without memory the ticket is dropped, which completes it as aborted.
-                Work::new(work::Ticket::Ring(ticket), qpn, op, entry.length, local).ok()
+                let fence = entry::is_fenced(&entry);
+                let ticket = work::Ticket::Ring(ticket);
+                Work::new(ticket, qpn, op, entry.length, local, fence).ok()
             }
             Err(code) => {
                 ticket.complete(Err(code));
@@ -515,8 +518,14 @@ impl Queue {
         &self,
         from: &MsgMeta,
         message: SkBuff,
-        imm: Option<u32>,
+        beside: Beside,
     ) -> Result<(), Refused> {
+        let imm = match beside {
+            Beside::Nothing => None,
+            Beside::Imm(imm) => Some(imm),
+            // Its regions have not the right to receive.
+            Beside::Placed { .. } => return Err(Refused::NoQp),
+        };
         let rq = self.accepts(from)?;
         let mut receiving = self.receiving.lock();
         self.ready(rq, &receiving)?;
@@ -579,6 +588,11 @@ impl Queue {
         }
     }
 
+    /// The process that made its context.
+    pub(crate) fn process(&self) -> &Process {
+        &self.hub.process
+    }
+
     /// What there is to tell. Any context.
     pub(crate) fn info(&self) -> EndpointInfo {
         let peer = *self.peer.lock();
@@ -588,7 +602,7 @@ impl Queue {
             remote: peer.map_or([0; 16], |peer| peer.addr),
             remote_qpn: peer.map_or(0, |peer| peer.qpn),
             connected: peer.is_some(),
-            pid: self.hub.pid,
+            inode: self.hub.inode(),
             tx_messages: self.tx_messages.load(Relaxed),
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: 0,
@@ -611,6 +625,11 @@ impl Ticket {
         if self.done.xchg(1, Relaxed) == 0 {
             self.queue.complete(self.index, outcome);
         }
+    }
+
+    /// Tells the queue pair from others that have something under way. Any context.
+    pub(crate) fn source(&self) -> usize {
+        Arc::as_ptr(&self.queue).addr()
     }
 
     /// Whether the queue pair still exists. Any context.

@@ -52,13 +52,13 @@ impl Regions {
     }
 
     /// `SUPERP_IOC_MR_REG`. Process context.
-    pub(super) fn register(&self, node: &Node, pid: u32, arg: usize) -> Result {
+    pub(super) fn register(&self, node: &Node, arg: usize) -> Result {
         let mut reg: MrReg = read_argument(arg)?;
         if reg.rsvd != 0 {
             return Err(EINVAL);
         }
         let MrReg { addr, length, .. } = reg;
-        let region = Region::register(node, addr, length, reg.access, reg.partition, pid)?;
+        let region = Region::register(node, addr, length, reg.access, reg.partition, None)?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
         let told = self

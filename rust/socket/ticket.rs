@@ -91,6 +91,11 @@ impl Ticket {
         }
     }
 
+    /// Tells the socket from others that have something under way. Any context.
+    pub(crate) fn source(&self) -> usize {
+        Arc::as_ptr(&self.endpoint).addr()
+    }
+
     /// Whether the socket is still open. Any context.
     pub(crate) fn alive(&self) -> bool {
         self.endpoint.sock.alive()

@@ -237,6 +237,31 @@ TEST_F(ring, unsignaled__completes_without_a_word)
 	EXPECT_EQ(false, cq_take(&self->a.send_cq, &completion));
 }
 
+TEST_F(ring, fence__starts_when_those_before_are_complete)
+{
+	uint64_t *target = (uint64_t *)(self->b.memory + 64);
+	uint64_t *result = (uint64_t *)self->a.memory;
+	struct superp_cqe completion;
+	struct superp_sqe entry;
+	unsigned int i;
+
+	for (i = 0; i < 200; i++) {
+		/* The local memory of the write is what the read before it brings. */
+		*target = i;
+		*result = 0;
+		entry = sqe_of(SUPERP_OP_READ, &self->a.mr, 0, &self->b.mr, 64, 8);
+		entry.flags = 0;
+		ASSERT_EQ(true, sq_put(&self->a.qp, &entry));
+		entry = sqe_of(SUPERP_OP_WRITE, &self->a.mr, 0, &self->b.mr, 128, 8);
+		entry.flags |= SUPERP_SQE_FENCE;
+		ASSERT_EQ(true, sq_put(&self->a.qp, &entry));
+		ASSERT_EQ(0, kick(&self->a.context, &self->a.qp));
+		ASSERT_EQ(true, cq_wait(&self->a.send_cq, &completion, WAIT_MS));
+		ASSERT_EQ(0, completion.major);
+		ASSERT_EQ(i, *(uint64_t *)(self->b.memory + 128));
+	}
+}
+
 TEST_F(ring, small_completion_queue__leaves_entries_until_there_is_room)
 {
 	struct superp_cqe completion;
@@ -648,6 +673,7 @@ TEST(commands__refuse_what_is_wrong)
 	struct superp_rqp_create qp = { .sq_entries = 1 };
 	struct superp_rqp_connect connect = { .qp = 5 };
 	struct superp_cq_create cq = { .entries = 3 };
+	struct superp_mr_reg region;
 	struct context context;
 	struct cq good;
 	char byte = 0;
@@ -697,6 +723,8 @@ TEST(commands__refuse_what_is_wrong)
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, context.fd,
 				   0));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, context.fd, 0));
+	EXPECT_EQ(NULL, mr_memory(context.fd, 4096, SUPERP_ACCESS_RECEIVE, &region));
+	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(-1, send(context.fd, &byte, 1, 0));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(-1, recv(context.fd, &byte, 1, 0));

@@ -35,7 +35,8 @@ static int side_up(struct side *side, const struct node *node)
 		return -3;
 	side->qp = superp_create_qp(side->context, &attr);
 	side->memory = memory(AREA);
-	side->mr = superp_reg_mr(side->context, side->memory, AREA, SUPERP_ACCESS_MASK);
+	side->mr = superp_reg_mr(side->context, side->memory, AREA,
+				 SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE);
 	return side->qp && side->memory && side->mr ? 0 : -4;
 }
 

@@ -84,7 +84,9 @@ struct sockaddr_superp {
 #define SUPERP_ACCESS_LOCAL_WRITE	(1u << 2)
 /* Atomic operations of peers. */
 #define SUPERP_ACCESS_REMOTE_ATOMIC	(1u << 3)
-#define SUPERP_ACCESS_MASK		0xfu
+/* Peers may send into the region by its key: it is a receive context. */
+#define SUPERP_ACCESS_RECEIVE		(1u << 4)
+#define SUPERP_ACCESS_MASK		0x1fu
 
 /**
  * struct superp_mr_reg - register memory: SUPERP_IOC_MR_REG
@@ -164,7 +166,7 @@ struct superp_mr_dereg {
  * @max_message: largest message send() takes now, bytes; 0 before connect and
  *	when the connection is gone
  * @min_message: smallest
- * @rsvd: zero
+ * @max_keyed: largest message that goes by %SUPERP_CMSG_KEY, bytes; 0 as above
  */
 struct superp_qp_info {
 	__u32	qpn;
@@ -172,7 +174,7 @@ struct superp_qp_info {
 	__u32	flags;
 	__u32	max_message;
 	__u32	min_message;
-	__u32	rsvd;
+	__u32	max_keyed;
 };
 /* The connection speaks the extension opcodes. */
 #define SUPERP_QP_F_EXT		(1u << 0)
@@ -207,6 +209,43 @@ struct superp_qp_info {
  */
 #define SUPERP_CMSG_IMM		4	/* sendmsg and recvmsg: __u32 */
 
+/*
+ * A message to a receive context: instead of waiting to be received, its bytes
+ * go to a place that the receiver has chosen.
+ */
+#define SUPERP_CMSG_KEY		5	/* sendmsg and recvmsg: struct superp_key */
+
+/**
+ * struct superp_key - a place in a receive context
+ * @key: of a region that was registered with %SUPERP_ACCESS_RECEIVE
+ * @offset: of the first byte in it
+ * @length: recvmsg(): bytes placed; sendmsg(): zero, the data says
+ * @rsvd: zero
+ *
+ * With sendmsg() the message's bytes go there, at the peer; it needs no queue
+ * pair number.  A message has 16 bytes (22 on SUPERP-lite) to what one
+ * transaction carries (@max_keyed of struct superp_qp_info), also with
+ * extensions.
+ *
+ * With recvmsg() an empty message tells that all bytes are in place, one for
+ * each message that was sent; it comes to the socket that the region belongs
+ * to.  Other implementations may fill several places in one transaction: then
+ * @offset is the lowest one and @length the sum.
+ *
+ * Errors of sendmsg(), beside those of send(): EINVAL (a reserved field,
+ * @offset and data go beyond 2^32, or another control message beside it),
+ * EMSGSIZE (too short or too long).  The peer's refusal is the pending error,
+ * with a completion: EACCES (%SUPERP_ERR_ACCESS: no such key, out of bounds,
+ * no %SUPERP_ACCESS_RECEIVE, another partition), ECONNREFUSED (the owner does
+ * not receive from here).
+ */
+struct superp_key {
+	__u32	key;
+	__u32	offset;
+	__u32	length;
+	__u32	rsvd;
+};
+
 enum superp_rma_op {
 	SUPERP_RMA_WRITE = 1,	/* local memory to the peer's */
 	SUPERP_RMA_READ = 2,	/* the peer's memory to local memory */
@@ -219,17 +258,17 @@ enum superp_rma_op {
 /**
  * struct superp_rma - one remote read or write
  * @op: enum superp_rma_op
- * @rsvd: zero
+ * @flags: SUPERP_RMA_F_* bits
  * @key: key of the local region of this socket
  * @local_addr: address of the first local byte, inside the region
  * @remote_addr: RMA address at the peer
  * @length: bytes, 0 to %SUPERP_MAX_RMA; under 16, a write needs a connection
  *	with extensions.  A length of 0 is a round trip without access: @key and
  *	both addresses are ignored.
- * @rsvd2: zero
+ * @rsvd: zero
  * @token: given back in the completion
  *
- * Errors of sendmsg(): EINVAL (reserved field, data given, malformed control
+ * Errors of sendmsg(): EINVAL (unknown flag, reserved field, data given, malformed control
  * message), EOPNOTSUPP (unknown @op), EMSGSIZE (@length over %SUPERP_MAX_RMA,
  * or too short for this connection), ENOENT (no such region of this socket),
  * ERANGE (not all local bytes are in the region), EACCES (a read into a region
@@ -238,14 +277,21 @@ enum superp_rma_op {
  */
 struct superp_rma {
 	__u16	op;
-	__u16	rsvd;
+	__u16	flags;
 	__u32	key;
 	__u64	local_addr;
 	__u64	remote_addr;
 	__u32	length;
-	__u32	rsvd2;
+	__u32	rsvd;
 	__u64	token;
 };
+
+/*
+ * Fence: the request starts when everything that the socket has sent before to
+ * the same queue pair is complete, requests and messages, whether with success
+ * or not.  What is sent to that queue pair afterwards starts after it.
+ */
+#define SUPERP_RMA_F_FENCE	(1u << 0)
 
 /**
  * struct superp_atomic - one atomic operation on 64 bits of the peer's memory
@@ -304,12 +350,12 @@ enum superp_error {
  * Rings: queue pairs without a system call for each request.
  *
  * A context is a socket of type SOCK_RDM, protocol 0.  It owns memory regions
- * (SUPERP_IOC_MR_REG and the others, as above), completion queues and queue
- * pairs, which its ioctls make; they end with SUPERP_IOC_CQ_DESTROY,
- * SUPERP_IOC_RQP_DESTROY, or with the socket.  Queues are rings in memory that
- * the kernel shares with the program by mmap() of the socket, at offsets that
- * the ioctls return; PROT_READ and PROT_WRITE, MAP_SHARED.  It counts against
- * RLIMIT_MEMLOCK.  bind(), connect(), recv() and the like fail with EOPNOTSUPP.
+ * (SUPERP_IOC_MR_REG and the others, as above, but %SUPERP_ACCESS_RECEIVE is
+ * refused with EINVAL), completion queues and queue pairs, which its ioctls
+ * make; they end with SUPERP_IOC_CQ_DESTROY, SUPERP_IOC_RQP_DESTROY, or with the
+ * socket.  Queues are rings in memory that the kernel shares with the program
+ * by mmap() of the socket, at offsets that the ioctls return; PROT_READ and
+ * PROT_WRITE, MAP_SHARED.  It counts against RLIMIT_MEMLOCK.  bind(), connect(), recv() and the like fail with EOPNOTSUPP.
  *
  * Every ring has a power of two of entries, and two free-running 32-bit
  * indices: entry number i is in slot i modulo the entries; producer - consumer
@@ -441,7 +487,8 @@ enum superp_opcode {
 #define SUPERP_SQE_SIGNALED	(1u << 0)	/* has a completion also if it succeeds */
 #define SUPERP_SQE_INLINE	(1u << 1)	/* a write or message: the data are in the entry */
 #define SUPERP_SQE_IMM		(1u << 2)	/* a write or message, with immediate data */
-#define SUPERP_SQE_MASK		0x7u
+#define SUPERP_SQE_FENCE	(1u << 3)	/* as SUPERP_RMA_F_FENCE, also of messages */
+#define SUPERP_SQE_MASK		0xfu
 
 /**
  * struct superp_sqe - submission entry, 64 bytes

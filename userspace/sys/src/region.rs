@@ -22,6 +22,8 @@ impl Access {
     pub const LOCAL_WRITE: Self = Self(uapi::SUPERP_ACCESS_LOCAL_WRITE);
     /// Peers may use atomic operations on it.
     pub const REMOTE_ATOMIC: Self = Self(uapi::SUPERP_ACCESS_REMOTE_ATOMIC);
+    /// Peers may send into it by its key.
+    pub const RECEIVE: Self = Self(uapi::SUPERP_ACCESS_RECEIVE);
 
     /// `SUPERP_ACCESS_*` bits; the kernel refuses those that it does not know.
     pub fn from_bits(bits: u32) -> Self {
