@@ -29,16 +29,16 @@ moves() {
 sizes() {
 	local size
 	for size in 16 17 1024 8900 65536; do
-		moves "$1" bw "$size" 200 --depth 16 || return 1
+		moves "$1" bw "$size" 100 --depth 16 || return 1
 	done
 	moves "$1" bw 1048576 20 --depth 4
 }
 
 # A ring that is smaller than the run, batches that do not divide it, one request at a time.
 depths() {
-	moves "$1" rate 64 1001 --depth 1 --batch 1 || return 1
-	moves "$1" rate 64 1001 --depth 7 --batch 3 || return 1
-	moves "$1" rate 64 20000 --depth 256 --batch 64
+	moves "$1" rate 64 201 --depth 1 --batch 1 || return 1
+	moves "$1" rate 64 401 --depth 7 --batch 3 || return 1
+	moves "$1" rate 64 3000 --depth 256 --batch 64
 }
 
 latencies() {
@@ -54,7 +54,7 @@ by_time() {
 }
 
 additions() {
-	moves atomic rate 8 3000 --depth 32 || return 1
+	moves atomic rate 8 500 --depth 32 || return 1
 	moves atomic lat 8 100
 }
 
