@@ -108,7 +108,6 @@ impl Regions {
 
     /// Takes all from the reach of peers. Process context, sleeps for a grace period.
     pub(super) fn release(&self, node: &Node) {
-        node.regions()
-            .remove_each(self.table.iter().map(|(key, _)| key));
+        node.remove_regions(&self.table);
     }
 }

@@ -10,7 +10,7 @@
 #include "superp_ring.h"
 
 #define AREA (1 << 20)
-#define ALL SUPERP_ACCESS_MASK
+#define ALL (SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE)
 #define ENTRIES 64
 #define QPS 4
 #define SECONDS 4

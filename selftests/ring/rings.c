@@ -5,7 +5,7 @@
 #include "superp_ring.h"
 
 #define AREA (1 << 20)
-#define ALL SUPERP_ACCESS_MASK
+#define ALL (SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE)
 #define ENTRIES 64
 #define WAIT_MS 20000
 
