@@ -9,14 +9,14 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs demo check check-long vm lint conformance bench-core mutants \
+.PHONY: modules modules_install install requirements clean help programs programs_install demo check check-long vm lint conformance bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
 modules: requirements
 	@mkdir -p $(OUT)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules
 
-install: modules_install
+install: modules_install programs_install
 modules_install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules_install
 
@@ -38,12 +38,32 @@ requirements:
 $(HOMES:%=modules-%): modules-%:
 	@$(VM)/modules $*
 
-# The programs for this machine, with manual pages and completions, in $(PROGRAMS); by its own cargo.
+# The programs and the library for this machine, with manual pages and completions, in $(PROGRAMS); by its
+# own cargo.
 PROGRAMS ?= build/programs
 programs:
 	cargo build --release --locked --workspace --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
 	$(PROGRAMS)/release/superp generate man $(PROGRAMS)/share/man/man1
 	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
+	userspace/libsuperp/link $(PROGRAMS)/release
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' userspace/libsuperp/libsuperp.pc.in >$(PROGRAMS)/libsuperp.pc
+
+PREFIX ?= /usr/local
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
+to := $(DESTDIR)$(PREFIX)
+programs_install: programs
+	install -D -t $(to)/bin $(PROGRAMS)/release/superp
+	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
+	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
+	install -D -m 644 -t $(to)/lib/pkgconfig $(PROGRAMS)/libsuperp.pc
+	install -D -m 644 -t $(to)/include/superp userspace/libsuperp/include/superp/verbs.h
+	install -D -m 644 -t $(to)/include/linux uapi/linux/superp.h uapi/linux/superp_netlink.h
+	install -D -m 644 -t $(to)/share/man/man1 $(PROGRAMS)/share/man/man1/*.1
+	install -D -m 644 -t $(to)/share/man/man3 Documentation/man/*.3
+	install -D -m 644 -t $(to)/share/man/man7 Documentation/man/*.7
+	install -D -m 644 $(PROGRAMS)/share/completions/superp.bash $(to)/share/bash-completion/completions/superp
+	install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_superp
+	install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/superp.fish
 
 demo:
 	@$(VM)/cargo build --release --workspace --locked --quiet
@@ -85,8 +105,10 @@ distclean: clean
 help:
 	@echo 'For a kernel of your own (KDIR=, default: the running one):'
 	@echo '  make [modules]        build superp.ko in $(OUT)'
-	@echo '  make install          install it'
-	@echo '  make programs         the superp command, its manual pages and completions, in $(PROGRAMS)'
+	@echo '  make modules_install  install it'
+	@echo '  make programs         the superp command and libsuperp, manual pages and completions, in $(PROGRAMS)'
+	@echo '  make programs_install install them below PREFIX=$(PREFIX); DESTDIR= goes before it'
+	@echo '  make install          install the module and the programs'
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'

@@ -85,6 +85,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Xfer,
     },
+    /// Measure bandwidth, latency or rate of requests that are posted by rings in shared memory.
+    ///
+    /// At the peer "superp perf serve" offers the memory.
+    Perf {
+        #[command(subcommand)]
+        what: crate::perf::Perf,
+    },
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]
     Generate { what: Generated, folder: PathBuf },
@@ -481,6 +488,8 @@ mod tests {
             "superp ping 10.23.0.1 -c 3",
             "superp xfer listen --size 4M -j",
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --verify",
+            "superp perf write bw 10.23.0.1 --remote 0x123 --size 1M --depth 16 --verify -j",
+            "superp perf read lat 10.23.0.1 --remote 0x123 --count 10",
         ] {
             if let Err(error) = Cli::try_parse_from(line.split(' ')) {
                 panic!("{line}: {error}");
@@ -501,6 +510,8 @@ mod tests {
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --length 3",
             "superp xfer send 10.23.0.1 --qpn 0 --file x",
             "superp xfer serve --size 4 --file x",
+            "superp perf write 10.23.0.1 --remote 0x123",
+            "superp perf write bw 10.23.0.1 --remote 0x123 --count 0",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

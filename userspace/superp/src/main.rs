@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp`: the command for people. Objects of the kernel's netlink family are shown and changed as
-//! `superp OBJECT VERB`; `superp ping` and `superp xfer` move data.
+//! `superp OBJECT VERB`; `superp ping`, `superp xfer` and `superp perf` move data.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod generate;
 mod object;
 mod out;
 mod param;
+mod perf;
 mod ping;
 mod route;
 mod words;
@@ -37,6 +38,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Events { count } => events::run(count, out),
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),
+        Command::Perf { what } => perf::run(what, out),
         Command::Generate { what, folder } => generate::run(what, &folder),
     }
 }

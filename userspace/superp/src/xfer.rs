@@ -9,7 +9,7 @@ mod serve;
 use crate::cli::{Peer, Source, Xfer};
 use crate::failure::Failure;
 use crate::out::Out;
-use pattern::Pattern;
+pub(crate) use pattern::Pattern;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::Read;

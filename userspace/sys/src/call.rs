@@ -28,9 +28,9 @@ fn checked_int(mut call: impl FnMut() -> libc::c_int) -> Result<usize> {
     checked(|| call() as libc::ssize_t)
 }
 
-/// socket(2) of a family, SOCK_SEQPACKET.
-pub(crate) fn socket(family: u16) -> Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+/// socket(2) of a family and type.
+pub(crate) fn socket(family: u16, kind: libc::c_int) -> Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC;
     // SAFETY: No pointers.
     let fd = unsafe { libc::socket(family.into(), kind, 0) };
     if fd < 0 {
@@ -78,6 +78,12 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
     let data = bytes.as_ptr().cast();
     // SAFETY: The bytes are valid for the call.
     checked(|| unsafe { libc::send(fd.as_raw_fd(), data, bytes.len(), flags) })
+}
+
+/// send(2) of nothing: the doorbell of a context.
+pub(crate) fn doorbell(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: Nothing is read from the null pointer: the length is 0.
+    checked(|| unsafe { libc::send(fd.as_raw_fd(), ptr::null(), 0, 0) }).map(drop)
 }
 
 /// An empty message header.
@@ -266,20 +272,31 @@ pub(crate) trait Argument: Copy {
     const COMMAND: u64;
 }
 
-impl Argument for uapi::superp_mr_reg {
-    const COMMAND: u64 = uapi::SUPERP_IOC_MR_REG;
+macro_rules! arguments {
+    ($($name:ident $command:ident,)*) => {
+        $(impl Argument for uapi::$name {
+            const COMMAND: u64 = uapi::$command;
+        })*
+    };
 }
 
-impl Argument for uapi::superp_mr_info {
-    const COMMAND: u64 = uapi::SUPERP_IOC_MR_QUERY;
+arguments! {
+    superp_mr_reg SUPERP_IOC_MR_REG,
+    superp_mr_info SUPERP_IOC_MR_QUERY,
+    superp_mr_dereg SUPERP_IOC_MR_DEREG,
+    superp_qp_info SUPERP_IOC_QP_INFO,
+    superp_cq_create SUPERP_IOC_CQ_CREATE,
+    superp_rqp_create SUPERP_IOC_RQP_CREATE,
+    superp_rqp_connect SUPERP_IOC_RQP_CONNECT,
 }
 
-impl Argument for uapi::superp_mr_dereg {
-    const COMMAND: u64 = uapi::SUPERP_IOC_MR_DEREG;
-}
-
-impl Argument for uapi::superp_qp_info {
-    const COMMAND: u64 = uapi::SUPERP_IOC_QP_INFO;
+/// ioctl(2) that ends a queue: `SUPERP_IOC_CQ_DESTROY` or `SUPERP_IOC_RQP_DESTROY`.
+pub(crate) fn destroy(fd: BorrowedFd<'_>, command: u64, id: u32) -> Result<()> {
+    let argument = uapi::superp_ring_destroy { id, rsvd: 0 };
+    let argument: *const uapi::superp_ring_destroy = &argument;
+    // SAFETY: Of the family's commands only those two have this struct's size, and they only read it;
+    // any other number is refused.
+    checked_int(|| unsafe { libc::ioctl(fd.as_raw_fd(), command as _, argument) }).map(drop)
 }
 
 /// ioctl(2).

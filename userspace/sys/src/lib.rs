@@ -6,6 +6,9 @@
 //! [`Region`] that peers may read or write, and reads and writes regions of its peer; each such
 //! request gives exactly one [`Completion`].
 //!
+//! A [`ContextSocket`] has many queue pairs with rings in shared memory; crate `superp-verbs` is made
+//! of it.
+//!
 //! ```no_run
 //! use superp_sys::{Access, Address, Memory, Socket, With};
 //!
@@ -19,13 +22,17 @@
 //! ```
 
 mod call;
+mod context;
 mod device;
+mod mapping;
 mod memory;
+mod region;
+mod ring;
 mod socket;
 pub mod uapi;
 
+pub use context::{Connected, ContextSocket, Cq, Doorbell, Qp, ReceiveRing, SendRing};
 pub use device::{device_index, device_name};
 pub use memory::Memory;
-pub use socket::{
-    Access, Address, Atomic, Completion, Info, Placed, Received, Region, Socket, With,
-};
+pub use region::{Access, Region, Registration};
+pub use socket::{Address, Atomic, Completion, Info, Placed, Received, Socket, With};

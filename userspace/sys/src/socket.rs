@@ -2,10 +2,9 @@
 //! Sockets: one is one queue pair.
 
 use crate::uapi::{self, sockaddr_superp};
-use crate::{call, Memory};
+use crate::{call, Access, Memory, Region};
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, Ipv6Addr};
-use std::ops::BitOr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ const FAMILY: &str = "/sys/module/superp/parameters/family";
 const MODULE: &str = "/sys/module/superp";
 
 /// The number of the address family in force.
-fn family() -> Result<u16> {
+pub(crate) fn family() -> Result<u16> {
     match std::fs::read_to_string(FAMILY) {
         Ok(text) => text
             .trim()
@@ -48,7 +47,7 @@ impl Address {
         Self { addr, qpn, cid }
     }
 
-    fn to_name(self, family: u16) -> sockaddr_superp {
+    pub(crate) fn to_name(self, family: u16) -> sockaddr_superp {
         sockaddr_superp {
             ssp_family: family,
             ssp_qpn: self.qpn,
@@ -63,39 +62,12 @@ impl Address {
         }
     }
 
-    fn from_name(name: &sockaddr_superp) -> Self {
+    pub(crate) fn from_name(name: &sockaddr_superp) -> Self {
         Self {
             addr: IpAddr::V6(Ipv6Addr::from(name.ssp_addr)).to_canonical(),
             qpn: name.ssp_qpn,
             cid: u16::try_from(name.ssp_cid).ok(),
         }
-    }
-}
-
-/// What may be done with a region.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access(u32);
-
-impl Access {
-    /// Nothing but being the source of own writes.
-    pub const NONE: Self = Self(0);
-    /// Peers may read it.
-    pub const REMOTE_READ: Self = Self(uapi::SUPERP_ACCESS_REMOTE_READ);
-    /// Peers may write it.
-    pub const REMOTE_WRITE: Self = Self(uapi::SUPERP_ACCESS_REMOTE_WRITE);
-    /// Own reads may put their bytes there.
-    pub const LOCAL_WRITE: Self = Self(uapi::SUPERP_ACCESS_LOCAL_WRITE);
-    /// Peers may use atomic operations on it.
-    pub const REMOTE_ATOMIC: Self = Self(uapi::SUPERP_ACCESS_REMOTE_ATOMIC);
-    /// Peers may send into it by its key.
-    pub const RECEIVE: Self = Self(uapi::SUPERP_ACCESS_RECEIVE);
-}
-
-impl BitOr for Access {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 }
 
@@ -210,7 +182,7 @@ impl Socket {
     /// `NotFound`: the module is not loaded. What socket(2) says.
     pub fn new() -> Result<Self> {
         let family = family()?;
-        let fd = Arc::new(call::socket(family)?);
+        let fd = Arc::new(call::socket(family, libc::SOCK_SEQPACKET)?);
         Ok(Self { fd, family })
     }
 
@@ -348,20 +320,7 @@ impl Socket {
     ///
     /// ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: no free key.
     pub fn register(&self, memory: Memory, access: Access, partition: u32) -> Result<Region> {
-        let mut reg = uapi::superp_mr_reg {
-            addr: memory.addr(),
-            length: memory.len() as u64,
-            access: access.0,
-            partition,
-            ..Default::default()
-        };
-        call::ioctl(self.as_fd(), &mut reg)?;
-        Ok(Region {
-            key: reg.key,
-            rma_addr: reg.rma_addr,
-            memory,
-            fd: self.fd.clone(),
-        })
+        Region::new(&self.fd, memory, access, partition)
     }
 
     /// Writes `length` bytes at `offset` of a region to the peer's memory at `remote`. Its completion
@@ -498,83 +457,11 @@ impl AsRawFd for Socket {
 }
 
 /// Whole milliseconds, rounded up; -1: without end.
-fn milliseconds(timeout: Option<Duration>) -> i32 {
+pub(crate) fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
         let up = timeout.as_nanos().div_ceil(1_000_000);
         i32::try_from(up).unwrap_or(i32::MAX)
     })
-}
-
-/// Registered memory. Dropping it releases the region: afterwards no peer touches the memory.
-#[derive(Debug)]
-pub struct Region {
-    key: u32,
-    rma_addr: u64,
-    memory: Memory,
-    /// The socket that the region belongs to.
-    fd: Arc<OwnedFd>,
-}
-
-impl Region {
-    /// Its key.
-    pub fn key(&self) -> u32 {
-        self.key
-    }
-
-    /// The RMA address of its first byte: what a peer reads from or writes to.
-    pub fn rma_addr(&self) -> u64 {
-        self.rma_addr
-    }
-
-    /// Its memory.
-    pub fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    /// Bytes that peers have read and written.
-    pub fn remote_bytes(&self) -> Result<(u64, u64)> {
-        let mut info = uapi::superp_mr_info {
-            key: self.key,
-            ..Default::default()
-        };
-        call::ioctl(self.fd.as_fd(), &mut info)?;
-        Ok((info.remote_reads, info.remote_writes))
-    }
-
-    fn request(
-        &self,
-        op: u16,
-        offset: usize,
-        remote: u64,
-        length: u32,
-        token: u64,
-    ) -> Result<uapi::superp_rma> {
-        let outside = || Error::new(ErrorKind::InvalidInput, "outside of the region");
-        let end = offset.checked_add(length as usize);
-        if end.is_none_or(|end| end > self.memory.len()) {
-            return Err(outside());
-        }
-        Ok(uapi::superp_rma {
-            op,
-            key: self.key,
-            local_addr: self.memory.addr() + offset as u64,
-            remote_addr: remote,
-            length,
-            token,
-            ..Default::default()
-        })
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        let mut dereg = uapi::superp_mr_dereg {
-            key: self.key,
-            ..Default::default()
-        };
-        // The memory is unmapped next, which is safe also when the kernel still has it pinned.
-        let _ = call::ioctl(self.fd.as_fd(), &mut dereg);
-    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,76 @@ pub const SUPERP_QP_F_EXT: u32 = 1 << 0;
 /// The connection delivers in order both ways.
 pub const SUPERP_QP_F_ORDERED: u32 = 1 << 1;
 
+/// Queue pairs of a context.
+pub const SUPERP_MAX_RING_QPS: u32 = 1024;
+/// Completion queues of a context.
+pub const SUPERP_MAX_RING_CQS: u32 = 1024;
+/// Entries of a submission ring.
+pub const SUPERP_MAX_SQ_ENTRIES: u32 = 8192;
+/// Entries of a receive ring.
+pub const SUPERP_MAX_RQ_ENTRIES: u32 = 8192;
+/// Entries of a completion ring.
+pub const SUPERP_MAX_CQ_ENTRIES: u32 = 65536;
+/// Bytes of inline data.
+pub const SUPERP_MAX_INLINE: u32 = 32;
+
+/// Ring the doorbell after a new entry.
+pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
+/// The queue pair is in the error state.
+pub const SUPERP_RING_ERROR: u32 = 1 << 1;
+/// The arm word of a completion ring.
+pub const SUPERP_CQ_ARMED: u32 = 1;
+
+/// Local memory to the peer's.
+pub const SUPERP_OP_WRITE: u8 = 1;
+/// The peer's memory to local memory.
+pub const SUPERP_OP_READ: u8 = 2;
+/// Add to 64 bits of the peer's memory.
+pub const SUPERP_OP_FETCH_ADD: u8 = 3;
+/// Replace 64 bits of the peer's memory if they are as expected.
+pub const SUPERP_OP_COMPARE_SWAP: u8 = 4;
+/// Replace 64 bits of the peer's memory.
+pub const SUPERP_OP_SWAP: u8 = 5;
+/// A message to the peer's queue pair.
+pub const SUPERP_OP_SEND: u8 = 6;
+/// A message was received.
+pub const SUPERP_OP_RECV: u8 = 128;
+
+/// The entry has a completion also if it succeeds.
+pub const SUPERP_SQE_SIGNALED: u16 = 1 << 0;
+/// The data are in the entry.
+pub const SUPERP_SQE_INLINE: u16 = 1 << 1;
+/// With immediate data.
+pub const SUPERP_SQE_IMM: u16 = 1 << 2;
+/// The completion has immediate data.
+pub const SUPERP_CQE_IMM: u8 = 1 << 0;
+
+/// The other side did not understand.
+pub const SUPERP_ERR_MALFORMED: u16 = 1;
+/// Unknown operation.
+pub const SUPERP_ERR_OPCODE: u16 = 2;
+/// Memory that may not be reached so.
+pub const SUPERP_ERR_ACCESS: u16 = 3;
+/// No receive buffer.
+pub const SUPERP_ERR_NO_BUFFER: u16 = 4;
+/// No such queue pair.
+pub const SUPERP_ERR_NO_QP: u16 = 5;
+/// The peer lacks something.
+pub const SUPERP_ERR_RESOURCES: u16 = 6;
+/// The connection or the queue pair ended.
+pub const SUPERP_ERR_ABORTED: u16 = 7;
+
+/// Make a completion queue.
+pub const SUPERP_IOC_CQ_CREATE: u64 = iowr(16, size_of::<superp_cq_create>());
+/// End a completion queue.
+pub const SUPERP_IOC_CQ_DESTROY: u64 = iow(17, size_of::<superp_ring_destroy>());
+/// Make a queue pair.
+pub const SUPERP_IOC_RQP_CREATE: u64 = iowr(18, size_of::<superp_rqp_create>());
+/// Choose the peer of a queue pair.
+pub const SUPERP_IOC_RQP_CONNECT: u64 = iowr(19, size_of::<superp_rqp_connect>());
+/// End a queue pair.
+pub const SUPERP_IOC_RQP_DESTROY: u64 = iow(20, size_of::<superp_ring_destroy>());
+
 /// Register memory.
 pub const SUPERP_IOC_MR_REG: u64 = iowr(1, size_of::<superp_mr_reg>());
 /// Ask for a region.
@@ -196,5 +266,99 @@ structs! {
         minor: u16,
         rsvd: u16,
         error: u32,
+    }
+
+    /// First page of a context.
+    superp_ctx_page {
+        bell: [u64; 16],
+        events: [u64; 16],
+    }
+
+    /// Where the parts of a ring are.
+    superp_ring {
+        entries: u32,
+        producer: u32,
+        consumer: u32,
+        flags: u32,
+        array: u32,
+        rsvd: u32,
+    }
+
+    /// Submission entry. Inline data are in place of the last four fields.
+    superp_sqe {
+        opcode: u8,
+        rsvd: u8,
+        flags: u16,
+        length: u32,
+        token: u64,
+        remote_addr: u64,
+        imm: u32,
+        local_key: u32,
+        local_addr: u64,
+        operand: u64,
+        compare: u64,
+        rsvd2: u64,
+    }
+
+    /// Receive entry.
+    superp_rqe {
+        addr: u64,
+        key: u32,
+        length: u32,
+        token: u64,
+        rsvd: u64,
+    }
+
+    /// Completion entry.
+    superp_cqe {
+        token: u64,
+        qp: u32,
+        length: u32,
+        imm: u32,
+        opcode: u8,
+        flags: u8,
+        major: u16,
+        minor: u16,
+        rsvd: u16,
+        error: u32,
+    }
+
+    /// Make a completion queue.
+    superp_cq_create {
+        entries: u32,
+        cq: u32,
+        offset: u64,
+        size: u64,
+        ring: superp_ring,
+    }
+
+    /// Make a queue pair.
+    superp_rqp_create {
+        send_cq: u32,
+        recv_cq: u32,
+        sq_entries: u32,
+        rq_entries: u32,
+        qpn: u32,
+        qp: u32,
+        offset: u64,
+        size: u64,
+        sq: superp_ring,
+        rq: superp_ring,
+    }
+
+    /// Choose the peer of a queue pair.
+    superp_rqp_connect {
+        qp: u32,
+        flags: u32,
+        max_message: u32,
+        min_message: u32,
+        peer: sockaddr_superp,
+        rsvd: u32,
+    }
+
+    /// End a queue.
+    superp_ring_destroy {
+        id: u32,
+        rsvd: u32,
     }
 }

@@ -5,10 +5,10 @@ use std::io::{Read, Result};
 
 /// A generator (splitmix64).
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(u64);
+pub(crate) struct Pattern(u64);
 
 impl Pattern {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# superp perf, which is made of the library's rings: all that it moves is what it should be, its JSON is
+# one document that adds up, and what fails is told.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+. lib/nodes.sh
+. lib/superp.sh
+trap nodes_down EXIT
+
+# measure OPERATION MEASURE OPTION…: at node A, as JSON in $result.
+measure() {
+	result=$(on "$nodeA" superp -j perf "$1" "$2" "$peer" --cid "$cid" --remote "$remote" "${@:3}") ||
+		{ echo "$result"; return 1; }
+}
+
+# field NAME: of the result, which must be one document.
+field() { jq -es --arg name "$1" 'if length == 1 then .[0][$name] else error("not one document") end' <<<"$result"; }
+
+# moves OPERATION MEASURE SIZE COUNT OPTION…: so many requests, compared, and counted right.
+moves() {
+	measure "$1" "$2" --size "$3" --count "$4" --verify "${@:5}" || return 1
+	tap_equal "$4" "$(field operations)" "operations" || return 1
+	tap_equal $(($3 * $4)) "$(field bytes)" "bytes" || return 1
+	tap_equal true "$(field verified)" "verified"
+}
+
+sizes() {
+	local size
+	for size in 16 17 1024 8900 65536; do
+		moves "$1" bw "$size" 100 --depth 16 || return 1
+	done
+	moves "$1" bw 1048576 20 --depth 4
+}
+
+# A ring that is smaller than the run, batches that do not divide it, one request at a time.
+depths() {
+	moves "$1" rate 64 201 --depth 1 --batch 1 || return 1
+	moves "$1" rate 64 401 --depth 7 --batch 3 || return 1
+	moves "$1" rate 64 3000 --depth 256 --batch 64
+}
+
+latencies() {
+	moves "$1" lat 16 300 "${@:2}" || return 1
+	jq -e '."latency-ns" | .samples == 300 and .min > 0 and .min <= .p50 and .p50 <= .p90 and .p90 <= .p99
+		and .p99 <= ."p99.9" and ."p99.9" <= ."p99.99" and ."p99.99" <= .max' <<<"$result" >/dev/null ||
+		{ echo "$result"; return 1; }
+}
+
+by_time() {
+	measure "$1" bw --duration 0.2 || return 1
+	jq -e '.seconds >= 0.2 and .operations > 0 and ."bytes-per-second" > 0' <<<"$result" >/dev/null || { echo "$result"; return 1; }
+}
+
+additions() {
+	moves atomic rate 8 500 --depth 32 || return 1
+	moves atomic lat 8 100
+}
+
+# Outside of the memory of the peer; the refusal is named, in JSON too.
+refused() {
+	! result=$(on "$nodeA" superp -j perf "$1" bw "$peer" --cid "$cid" --remote "$remote" --size 1M --depth 64 --count 64 2>/dev/null) ||
+		return 1
+	tap_equal 3 "$(field major)" "major code" || return 1
+	tap_equal 2 "$(field minor)" "minor code" || return 1
+	tap_equal '"EACCES"' "$(field errno)" "errno"
+}
+
+# Two use the same memory: the reader finds the bytes of the writer. It ends when it does.
+wrong_bytes() {
+	local writer status=0
+	ip netns exec "$nodeA" superp perf write bw "$peer" --cid "$cid" --remote "$remote" --size 4K --depth 4 --duration 600 >/dev/null &
+	writer=$!
+	tap_refused 'verification: read moved wrong bytes' on "$nodeA" \
+		superp perf read bw "$peer" --cid "$cid" --remote "$remote" --size 4K --depth 4 --duration 600 --verify || status=1
+	kill "$writer"
+	wait "$writer" || status=1
+	return "$status"
+}
+
+no_connection() {
+	tap_refused 'no established connection' on "$nodeA" superp perf write bw 10.23.0.77 --remote "$remote" --count 1
+}
+
+nodes_up 9000
+ports_up
+mkfifo /tmp/perf-ready
+ip netns exec "$nodeB" superp -j perf serve --size 16M >/tmp/perf-ready &
+server=$!
+read -r ready </tmp/perf-ready
+remote=$(jq -r .remote <<<"$ready")
+cid=0
+for way in $encapsulations; do
+	cid=$((cid + 1))
+	peer=$(address "$way" 2)
+	connect "$way" "$cid" ext on
+	for operation in write read; do
+		tap_case "$way: ${operation}s of all sizes, compared" sizes "$operation"
+		tap_case "$way: ${operation}s of many depths and batches, compared" depths "$operation"
+	done
+	tap_case "$way: atomic additions, each exactly once" additions
+done
+way=sunh cid=1 peer=$(address sunh 2)
+for operation in write read; do
+	tap_case "latency of a $operation: percentiles in order" latencies "$operation"
+	tap_case "latency of a $operation, by events" latencies "$operation" --events
+	tap_case "bandwidth of a $operation for a time" by_time "$operation"
+	tap_case "$operation outside of the memory is refused by name" refused "$operation"
+done
+tap_case "wrong bytes are noticed" wrong_bytes
+tap_case "without a connection" no_connection
+kill "$server"
+ended=0
+wait "$server" || ended=$?
+tap_case "the server ends in order" tap_equal 0 "$ended" "its exit status"
+tap_end

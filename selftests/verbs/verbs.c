@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The C library: every operation, lists of requests, events, threads, and what is refused. */
+#include <pthread.h>
+
+#include "superp_test.h"
+#include <superp/verbs.h>
+
+#define AREA (1 << 20)
+#define ENTRIES 64
+#define WAIT_MS 20000
+
+/* One side: a context with a queue pair, and memory. */
+struct side {
+	struct superp_context	*context;
+	struct superp_cq	*send_cq, *recv_cq;
+	struct superp_qp	*qp;
+	struct superp_mr	*mr;
+	uint8_t			*memory;
+};
+
+static int side_up(struct side *side, const struct node *node)
+{
+	struct superp_qp_init_attr attr = { .qp_context = side, .max_send_wr = ENTRIES, .max_recv_wr = ENTRIES };
+
+	if (node_enter(node))
+		return -1;
+	side->context = superp_open_device(NULL);
+	if (!side->context)
+		return -2;
+	side->send_cq = superp_create_cq(side->context, ENTRIES, &side->send_cq);
+	side->recv_cq = superp_create_cq(side->context, ENTRIES, &side->recv_cq);
+	attr.send_cq = side->send_cq;
+	attr.recv_cq = side->recv_cq;
+	if (!side->send_cq || !side->recv_cq)
+		return -3;
+	side->qp = superp_create_qp(side->context, &attr);
+	side->memory = memory(AREA);
+	side->mr = superp_reg_mr(side->context, side->memory, AREA,
+				 SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE);
+	return side->qp && side->memory && side->mr ? 0 : -4;
+}
+
+static int side_connect(struct side *side, const struct node *peer, int encap, uint32_t number)
+{
+	struct sockaddr_superp name = superp_name(peer, encap, number);
+	struct superp_conn_attr attr;
+	int error = superp_connect_qp(side->qp, &name, &attr);
+
+	return error ?: !(attr.flags & SUPERP_QP_F_EXT) || attr.max_message != SUPERP_MAX_MESSAGE || attr.min_message;
+}
+
+static int side_down(struct side *side)
+{
+	int error = superp_destroy_qp(side->qp);
+
+	error = error ?: superp_destroy_cq(side->send_cq);
+	error = error ?: superp_destroy_cq(side->recv_cq);
+	error = error ?: superp_dereg_mr(side->mr);
+	error = error ?: superp_close_device(side->context);
+	munmap(side->memory, AREA);
+	return error;
+}
+
+FIXTURE(verbs)
+{
+	int cid;
+	struct side a, b;
+};
+
+FIXTURE_VARIANT(verbs)
+{
+	struct conn_options options;
+};
+
+FIXTURE_VARIANT_ADD(verbs, sunh)
+{
+	.options = { .encap = SUPERP_ENCAP_SUNH },
+};
+
+FIXTURE_VARIANT_ADD(verbs, udp4)
+{
+	.options = { .encap = SUPERP_ENCAP_UDP4 },
+};
+
+FIXTURE_SETUP(verbs)
+{
+	int encap = variant->options.encap;
+
+	self->cid = conn_id();
+	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
+	ASSERT_EQ(0, side_up(&self->a, &node_a));
+	ASSERT_EQ(0, side_up(&self->b, &node_b));
+	ASSERT_EQ(0, side_connect(&self->a, &node_b, encap, superp_qp_num(self->b.qp)));
+	ASSERT_EQ(0, side_connect(&self->b, &node_a, encap, superp_qp_num(self->a.qp)));
+}
+
+FIXTURE_TEARDOWN(verbs)
+{
+	EXPECT_EQ(0, side_down(&self->a));
+	EXPECT_EQ(0, side_down(&self->b));
+	conn_down(self->cid);
+}
+
+/* The next completion: sleeps until there is one. */
+static int wait_cq(struct side *side, struct superp_cq *cq, struct superp_wc *wc)
+{
+	for (;;) {
+		int count = superp_poll_cq(cq, 1, wc);
+		struct superp_cq *whose;
+		void *context;
+		int error;
+
+		if (count)
+			return count == 1 ? 0 : -1;
+		error = superp_req_notify_cq(cq);
+		if (error == EAGAIN)
+			continue;
+		/* The event of the other queue of the side may be left from before. */
+		error = error ?: superp_get_cq_event(side->context, WAIT_MS, &whose, &context);
+		if (error || *(struct superp_cq **)context != whose)
+			return -2;
+	}
+}
+
+static struct superp_sge sge_of(const struct side *side, size_t at, uint32_t length)
+{
+	return (struct superp_sge){ .addr = (uintptr_t)side->memory + at, .length = length, .lkey = side->mr->lkey };
+}
+
+/* Posts one request and waits for its completion; gives its status. */
+static int request_run(struct side *side, struct superp_send_wr *wr, struct superp_wc *wc)
+{
+	static uint64_t id = 0x1234567800000000;
+
+	wr->wr_id = ++id;
+	wr->send_flags |= SUPERP_SEND_SIGNALED;
+	if (superp_post_send(side->qp, wr, NULL) || wait_cq(side, side->send_cq, wc))
+		return -1;
+	return wc->wr_id == id && wc->opcode == wr->opcode && wc->qp_index == superp_qp_index(side->qp) ?
+		(int)wc->status : -2;
+}
+
+static int receive(struct side *side, size_t at, uint32_t length, uint64_t id)
+{
+	struct superp_sge sge = sge_of(side, at, length);
+	struct superp_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+
+	return superp_post_recv(side->qp, &wr, NULL);
+}
+
+TEST_F(verbs, write_and_read__exactly_these_bytes)
+{
+	static const uint32_t sizes[] = { 0, 1, 16, 4097, 9000, 1 << 19 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct superp_sge sge = sge_of(&self->a, 64, sizes[i]);
+		struct superp_send_wr wr = {
+			.opcode = SUPERP_OP_WRITE, .sg_list = &sge, .num_sge = 1, .remote_addr = self->b.mr->rma_addr + 32,
+		};
+		struct superp_wc wc;
+
+		pattern_fill(self->a.memory, AREA, 2 * i);
+		memset(self->b.memory, 0xee, AREA);
+		ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+		EXPECT_EQ(sizes[i], wc.byte_len);
+		EXPECT_EQ(0, memcmp(self->b.memory + 32, self->a.memory + 64, sizes[i]));
+		EXPECT_EQ(0xee, self->b.memory[31]);
+		EXPECT_EQ(0xee, self->b.memory[32 + sizes[i]]);
+
+		pattern_fill(self->b.memory, AREA, 2 * i + 1);
+		wr.opcode = SUPERP_OP_READ;
+		ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+		EXPECT_EQ(0, memcmp(self->b.memory + 32, self->a.memory + 64, sizes[i]));
+	}
+}
+
+TEST_F(verbs, atomics__change_once_and_give_the_old_value)
+{
+	struct superp_sge sge = sge_of(&self->a, 8, 8);
+	struct superp_send_wr wr = {
+		.opcode = SUPERP_OP_FETCH_ADD, .sg_list = &sge, .num_sge = 1,
+		.remote_addr = self->b.mr->rma_addr + 16, .operand = 5,
+	};
+	uint64_t *number = (uint64_t *)(self->b.memory + 16), *old = (uint64_t *)(self->a.memory + 8);
+	struct superp_wc wc;
+
+	*number = 100;
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(100, *old);
+	EXPECT_EQ(105, *number);
+	wr.opcode = SUPERP_OP_COMPARE_SWAP;
+	wr.compare = 105;
+	wr.operand = 7;
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(105, *old);
+	EXPECT_EQ(7, *number);
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(7, *old);
+	EXPECT_EQ(7, *number);
+	wr.opcode = SUPERP_OP_SWAP;
+	wr.compare = 0;
+	wr.operand = 9;
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(7, *old);
+	EXPECT_EQ(9, *number);
+}
+
+TEST_F(verbs, messages__with_immediate_and_inline)
+{
+	struct superp_sge sge = sge_of(&self->a, 0, 20000);
+	struct superp_send_wr wr = {
+		.opcode = SUPERP_OP_SEND, .sg_list = &sge, .num_sge = 1, .send_flags = SUPERP_SEND_IMM, .imm_data = 0xa1b2c3d4,
+	};
+	char text[] = "from the entry";
+	struct superp_wc wc;
+
+	pattern_fill(self->a.memory, AREA, 1);
+	ASSERT_EQ(0, receive(&self->b, 128, 32768, 77));
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	ASSERT_EQ(0, wait_cq(&self->b, self->b.recv_cq, &wc));
+	EXPECT_EQ(77, wc.wr_id);
+	EXPECT_EQ(0, wc.status);
+	EXPECT_EQ(SUPERP_OP_RECV, wc.opcode);
+	EXPECT_EQ(20000, wc.byte_len);
+	EXPECT_EQ(SUPERP_WC_WITH_IMM, wc.wc_flags);
+	EXPECT_EQ(0xa1b2c3d4, wc.imm_data);
+	EXPECT_EQ(0, memcmp(self->b.memory + 128, self->a.memory, 20000));
+
+	/* The bytes are copied when it is posted, and need no region. */
+	ASSERT_EQ(0, receive(&self->b, 0, 64, 78));
+	sge = (struct superp_sge){ .addr = (uintptr_t)text, .length = sizeof(text) };
+	wr.send_flags = SUPERP_SEND_INLINE;
+	ASSERT_EQ(0, superp_post_send(self->a.qp, &wr, NULL));
+	memset(text, 0, sizeof(text));
+	ASSERT_EQ(0, wait_cq(&self->b, self->b.recv_cq, &wc));
+	EXPECT_EQ(0, wc.wc_flags);
+	EXPECT_EQ(sizeof(text), wc.byte_len);
+	EXPECT_STREQ("from the entry", (char *)self->b.memory);
+}
+
+TEST_F(verbs, write_with_immediate__tells_when_all_is_there)
+{
+	struct superp_sge sge = sge_of(&self->a, 0, 100000);
+	struct superp_send_wr wr = {
+		.opcode = SUPERP_OP_WRITE, .sg_list = &sge, .num_sge = 1, .send_flags = SUPERP_SEND_IMM,
+		.imm_data = 7, .remote_addr = self->b.mr->rma_addr,
+	};
+	struct superp_wc wc;
+
+	pattern_fill(self->a.memory, AREA, 3);
+	ASSERT_EQ(0, receive(&self->b, 0, 0, 5));
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	ASSERT_EQ(0, wait_cq(&self->b, self->b.recv_cq, &wc));
+	EXPECT_EQ(5, wc.wr_id);
+	EXPECT_EQ(0, wc.byte_len);
+	EXPECT_EQ(7, wc.imm_data);
+	EXPECT_EQ(0, memcmp(self->b.memory, self->a.memory, 100000));
+}
+
+TEST_F(verbs, list__is_posted_up_to_what_is_wrong)
+{
+	struct superp_sge sge = sge_of(&self->a, 0, 64);
+	struct superp_send_wr wr[ENTRIES + 1], *bad = NULL;
+	struct superp_wc wc[ENTRIES];
+
+	for (int i = 0; i <= ENTRIES; i++)
+		wr[i] = (struct superp_send_wr){
+			.wr_id = i, .next = i < ENTRIES ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1,
+			.opcode = SUPERP_OP_WRITE, .remote_addr = self->b.mr->rma_addr,
+		};
+	wr[2].send_flags = SUPERP_SEND_SIGNALED;
+	wr[3].num_sge = 2;
+	EXPECT_EQ(EINVAL, superp_post_send(self->a.qp, wr, &bad));
+	EXPECT_EQ(&wr[3], bad);
+	ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, wc));
+	EXPECT_EQ(2, wc[0].wr_id);
+	EXPECT_EQ(0, superp_poll_cq(self->a.send_cq, ENTRIES, wc));
+
+	wr[3] = wr[4];
+	wr[3].next = NULL;
+	wr[3].send_flags = 1u << 31;
+	EXPECT_EQ(EINVAL, superp_post_send(self->a.qp, &wr[3], &bad));
+	EXPECT_EQ(&wr[3], bad);
+	sge.length = SUPERP_MAX_INLINE + 1;
+	wr[3].send_flags = SUPERP_SEND_INLINE;
+	EXPECT_EQ(EMSGSIZE, superp_post_send(self->a.qp, &wr[3], &bad));
+	EXPECT_EQ(&wr[3], bad);
+	EXPECT_EQ(0, superp_poll_cq(self->a.send_cq, ENTRIES, wc));
+}
+
+TEST_F(verbs, full_ring__takes_no_more)
+{
+	struct superp_recv_wr wr[ENTRIES + 1], *bad = NULL;
+
+	/* Nothing is sent to A: its buffers stay. */
+	for (int i = 0; i <= ENTRIES; i++)
+		wr[i] = (struct superp_recv_wr){ .wr_id = i, .next = i < ENTRIES ? &wr[i + 1] : NULL };
+	EXPECT_EQ(ENOMEM, superp_post_recv(self->a.qp, wr, &bad));
+	EXPECT_EQ(&wr[ENTRIES], bad);
+}
+
+TEST_F(verbs, failure__is_named_and_aborts_the_rest)
+{
+	struct superp_sge sge = sge_of(&self->a, 0, 64);
+	struct superp_send_wr wr = {
+		.opcode = SUPERP_OP_WRITE, .sg_list = &sge, .num_sge = 1, .remote_addr = self->b.mr->rma_addr + AREA,
+	};
+	struct superp_wc wc;
+
+	ASSERT_EQ(0, receive(&self->a, 0, 64, 1));
+	ASSERT_EQ(SUPERP_ERR_ACCESS, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(2, wc.minor);
+	EXPECT_EQ(EACCES, wc.error);
+	EXPECT_STREQ("outside of the memory region", superp_wc_status_str(wc.status, wc.minor));
+	ASSERT_EQ(0, wait_cq(&self->a, self->a.recv_cq, &wc));
+	EXPECT_EQ(1, wc.wr_id);
+	EXPECT_EQ(SUPERP_ERR_ABORTED, wc.status);
+
+	/* What is posted afterwards is aborted too, at once. */
+	wr.remote_addr = self->b.mr->rma_addr;
+	EXPECT_EQ(SUPERP_ERR_ABORTED, request_run(&self->a, &wr, &wc));
+	ASSERT_EQ(0, receive(&self->a, 0, 64, 2));
+	ASSERT_EQ(0, wait_cq(&self->a, self->a.recv_cq, &wc));
+	EXPECT_EQ(2, wc.wr_id);
+	EXPECT_EQ(SUPERP_ERR_ABORTED, wc.status);
+}
+
+TEST_F(verbs, small_completion_queue__nothing_is_forgotten)
+{
+	struct superp_cq *cq = superp_create_cq(self->a.context, 4, NULL);
+	struct superp_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .max_send_wr = ENTRIES };
+	struct superp_qp *qp = superp_create_qp(self->a.context, &attr);
+	struct sockaddr_superp peer = superp_name(&node_b, variant->options.encap, 0);
+	struct superp_sge sge = sge_of(&self->a, 0, 64);
+	struct superp_wc wc[3];
+	uint64_t next = 0;
+
+	ASSERT_NE(NULL, qp);
+	ASSERT_EQ(0, superp_connect_qp(qp, &peer, NULL));
+	for (int i = 0; i < ENTRIES; i++) {
+		struct superp_send_wr wr = {
+			.wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = SUPERP_OP_WRITE,
+			.send_flags = SUPERP_SEND_SIGNALED, .remote_addr = self->b.mr->rma_addr,
+		};
+
+		ASSERT_EQ(0, superp_post_send(qp, &wr, NULL));
+	}
+	/* Polling alone goes on with what had no room. */
+	while (next < ENTRIES) {
+		int count = superp_poll_cq(cq, 3, wc);
+
+		ASSERT_LE(0, count);
+		for (int i = 0; i < count; i++) {
+			EXPECT_EQ(0, wc[i].status);
+			EXPECT_EQ(next++, wc[i].wr_id);
+		}
+	}
+	EXPECT_EQ(EBUSY, superp_destroy_cq(cq));
+	EXPECT_EQ(0, superp_destroy_qp(qp));
+	EXPECT_EQ(0, superp_destroy_cq(cq));
+}
+
+/* Threads that share a queue pair and its completion queue. */
+struct share {
+	struct side *side;
+	uint64_t remote;
+	int taken, wrong;
+};
+
+#define THREADS 4
+#define EACH 2000
+
+static void *poster(void *argument)
+{
+	struct share *share = argument;
+	struct superp_sge sge = sge_of(share->side, 0, 64);
+	struct superp_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = SUPERP_OP_WRITE,
+		.send_flags = SUPERP_SEND_SIGNALED, .remote_addr = share->remote,
+	};
+
+	for (int posted = 0; posted < EACH;) {
+		struct superp_wc wc[8];
+		int count, error = superp_post_send(share->side->qp, &wr, NULL);
+
+		if (!error)
+			posted++;
+		else if (error != ENOMEM)
+			__atomic_add_fetch(&share->wrong, 1, __ATOMIC_RELAXED);
+		count = superp_poll_cq(share->side->send_cq, 8, wc);
+		for (int i = 0; i < count; i++)
+			if (wc[i].status)
+				__atomic_add_fetch(&share->wrong, 1, __ATOMIC_RELAXED);
+		if (count < 0)
+			__atomic_add_fetch(&share->wrong, 1, __ATOMIC_RELAXED);
+		else
+			__atomic_add_fetch(&share->taken, count, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+TEST_F(verbs, threads__share_a_queue_pair)
+{
+	struct share share = { .side = &self->a, .remote = self->b.mr->rma_addr };
+	pthread_t threads[THREADS];
+	struct superp_wc wc;
+
+	for (int i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, poster, &share));
+	for (int i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	while (share.taken < THREADS * EACH) {
+		ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, &wc));
+		EXPECT_EQ(0, wc.status);
+		share.taken++;
+	}
+	EXPECT_EQ(0, share.wrong);
+	EXPECT_EQ(THREADS * EACH, share.taken);
+	EXPECT_EQ(0, superp_poll_cq(self->a.send_cq, 1, &wc));
+}
+
+TEST_F(verbs, objects__are_busy_while_others_use_them)
+{
+	EXPECT_EQ(EBUSY, superp_destroy_cq(self->a.send_cq));
+	EXPECT_EQ(EBUSY, superp_close_device(self->a.context));
+	EXPECT_EQ((void *)&self->a, superp_qp_context(self->a.qp));
+	EXPECT_EQ(ETIMEDOUT, superp_get_cq_event(self->a.context, 0, NULL, NULL));
+}
+
+TEST_F(verbs, connect__once_and_only_where_a_connection_leads)
+{
+	struct sockaddr_superp peer = superp_name(&node_b, variant->options.encap, 0);
+	struct superp_qp_init_attr attr = {
+		.send_cq = self->a.send_cq, .recv_cq = self->a.send_cq, .max_send_wr = 1,
+		.qp_num = superp_qp_num(self->a.qp),
+	};
+	struct superp_qp *qp;
+
+	EXPECT_EQ(EISCONN, superp_connect_qp(self->a.qp, &peer, NULL));
+	ASSERT_EQ(0, node_enter(&node_a));
+	EXPECT_EQ(NULL, superp_create_qp(self->a.context, &attr));
+	EXPECT_EQ(EADDRINUSE, errno);
+	attr.qp_num = SUPERP_QPN_ANY;
+	qp = superp_create_qp(self->a.context, &attr);
+	ASSERT_NE(NULL, qp);
+	peer.ssp_addr[15] = 77;
+	EXPECT_EQ(EHOSTUNREACH, superp_connect_qp(qp, &peer, NULL));
+	EXPECT_EQ(0, superp_destroy_qp(qp));
+	/* Completion queues of another context. */
+	attr.recv_cq = self->b.send_cq;
+	EXPECT_EQ(NULL, superp_create_qp(self->a.context, &attr));
+	EXPECT_EQ(EINVAL, errno);
+}
+
+TEST(device__has_the_ports_of_the_namespace)
+{
+	struct superp_device **list;
+	struct superp_port_attr port;
+	int count = -1;
+
+	ASSERT_EQ(0, node_enter(&node_a));
+	list = superp_get_device_list(&count);
+	ASSERT_NE(NULL, list);
+	ASSERT_EQ(1, count);
+	EXPECT_EQ(NULL, list[1]);
+	EXPECT_STREQ("superp", superp_get_device_name(list[0]));
+	ASSERT_EQ(1, superp_device_port_count(list[0]));
+	ASSERT_EQ(0, superp_query_port(list[0], 0, &port));
+	EXPECT_STREQ("eth0", port.name);
+	EXPECT_EQ(9000, port.mtu);
+	EXPECT_EQ(1, port.up);
+	EXPECT_EQ(node_ifindex(&node_a), port.ifindex);
+	EXPECT_EQ(EINVAL, superp_query_port(list[0], 1, &port));
+	EXPECT_EQ(EINVAL, superp_query_port(list[0], -1, &port));
+	superp_free_device_list(list);
+}
+
+SUPERP_TEST_MAIN

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Posting lists of requests.
+
+use crate::attr::{RecvWr, SendWr, Sge, SUPERP_SEND_IMM, SUPERP_SEND_INLINE, SUPERP_SEND_SIGNALED};
+use crate::lock;
+use crate::queue::Qp;
+use libc::c_int;
+use std::ptr;
+use superp_verbs::uapi::{self, superp_sqe};
+use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
+
+/// The local bytes of a request, or an errno value.
+///
+/// # Safety
+///
+/// The list has as many entries as is said.
+unsafe fn part(list: *const Sge, count: c_int) -> Result<Part, c_int> {
+    match count {
+        0 => Ok(Part {
+            key: 0,
+            addr: 0,
+            length: 0,
+        }),
+        // SAFETY: There is one entry.
+        1 => unsafe { list.as_ref() }.map_or(Err(libc::EINVAL), |sge| {
+            Ok(Part {
+                key: sge.lkey,
+                addr: sge.addr,
+                length: sge.length,
+            })
+        }),
+        _ => Err(libc::EINVAL),
+    }
+}
+
+/// # Safety
+///
+/// What the request points to is valid.
+unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
+    const FLAGS: u32 = SUPERP_SEND_SIGNALED | SUPERP_SEND_INLINE | SUPERP_SEND_IMM;
+    if wr.send_flags & !FLAGS != 0 {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: By the contract of this function.
+    let part = unsafe { part(wr.sg_list, wr.num_sge) }?;
+    let mut flags = 0;
+    if wr.send_flags & SUPERP_SEND_SIGNALED != 0 {
+        flags |= uapi::SUPERP_SQE_SIGNALED;
+    }
+    let mut imm = 0;
+    if wr.send_flags & SUPERP_SEND_IMM != 0 {
+        flags |= uapi::SUPERP_SQE_IMM;
+        imm = wr.imm_data;
+    }
+    let mut entry = superp_sqe {
+        opcode: u8::try_from(wr.opcode).map_err(|_| libc::EINVAL)?,
+        flags,
+        length: part.length,
+        token: wr.wr_id,
+        remote_addr: wr.remote_addr,
+        imm,
+        local_key: part.key,
+        local_addr: part.addr,
+        operand: wr.operand,
+        compare: wr.compare,
+        ..Default::default()
+    };
+    if wr.send_flags & SUPERP_SEND_INLINE != 0 {
+        let mut words = [0u64; uapi::SUPERP_MAX_INLINE as usize / 8];
+        if part.length > uapi::SUPERP_MAX_INLINE {
+            return Err(libc::EMSGSIZE);
+        }
+        if part.length > 0 {
+            let from = ptr::with_exposed_provenance::<u8>(part.addr as usize);
+            // SAFETY: The program's bytes, by the contract of this function; there is room for them.
+            unsafe {
+                ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), part.length as usize);
+            }
+        }
+        entry.flags |= uapi::SUPERP_SQE_INLINE;
+        entry.local_key = 0;
+        [entry.local_addr, entry.operand, entry.compare, entry.rsvd2] = words;
+    }
+    Ok(WorkRequest::from_entry(entry))
+}
+
+/// A list of requests, up to the first that is none.
+///
+/// # Safety
+///
+/// Each `next` is valid or NULL, and `convert` may be called on each element.
+unsafe fn walk<W, R>(
+    first: *mut W,
+    next: fn(&W) -> *mut W,
+    convert: unsafe fn(&W) -> Result<R, c_int>,
+    wrong: &mut c_int,
+) -> impl Iterator<Item = R> + use<'_, W, R> {
+    let mut at = first;
+    std::iter::from_fn(move || {
+        // SAFETY: By the contract of this function.
+        let wr = unsafe { at.as_ref() }?;
+        // SAFETY: As above.
+        match unsafe { convert(wr) } {
+            Ok(request) => {
+                at = next(wr);
+                Some(request)
+            }
+            Err(errno) => {
+                *wrong = errno;
+                at = ptr::null_mut();
+                None
+            }
+        }
+    })
+}
+
+/// Says how far a list got. All were posted if neither the ring nor an element stopped it.
+///
+/// # Safety
+///
+/// The list is valid, and so is the place if it is not NULL.
+unsafe fn tell<W>(
+    posted: Result<(), PostError>,
+    wrong: c_int,
+    first: *mut W,
+    next: fn(&W) -> *mut W,
+    valid: unsafe fn(&W) -> bool,
+    bad: *mut *mut W,
+) -> c_int {
+    let (errno, count) = match posted {
+        Ok(()) if wrong == 0 => return 0,
+        Ok(()) => (wrong, usize::MAX),
+        Err(error) => (error.error.errno(), error.posted),
+    };
+    // SAFETY: By the contract of this function.
+    unsafe {
+        if let Some(place) = bad.as_mut() {
+            let mut at = first;
+            for _ in 0..count {
+                match at.as_ref() {
+                    Some(wr) if valid(wr) => at = next(wr),
+                    _ => break,
+                }
+            }
+            *place = at;
+        }
+    }
+    errno
+}
+
+unsafe fn receive(wr: &RecvWr) -> Result<ReceiveRequest, c_int> {
+    // SAFETY: By the contract of the header.
+    let part = unsafe { part(wr.sg_list, wr.num_sge) }?;
+    Ok(ReceiveRequest::new(part).token(wr.wr_id))
+}
+
+unsafe fn is_request(wr: &SendWr) -> bool {
+    // SAFETY: By the contract of the header.
+    unsafe { request(wr) }.is_ok()
+}
+
+unsafe fn is_receive(wr: &RecvWr) -> bool {
+    // SAFETY: By the contract of the header.
+    unsafe { receive(wr) }.is_ok()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_post_send(
+    qp: *mut Qp,
+    wr: *mut SendWr,
+    bad_wr: *mut *mut SendWr,
+) -> c_int {
+    let mut wrong = 0;
+    // SAFETY: By the contract of the header.
+    unsafe {
+        let list = walk(wr, |wr| wr.next, request, &mut wrong);
+        let posted = lock(&(*qp).send).post(list);
+        tell(posted, wrong, wr, |wr| wr.next, is_request, bad_wr)
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_post_recv(
+    qp: *mut Qp,
+    wr: *mut RecvWr,
+    bad_wr: *mut *mut RecvWr,
+) -> c_int {
+    let mut wrong = 0;
+    // SAFETY: By the contract of the header.
+    unsafe {
+        let list = walk(wr, |wr| wr.next, receive, &mut wrong);
+        let posted = lock(&(*qp).receive).post(list);
+        tell(posted, wrong, wr, |wr| wr.next, is_receive, bad_wr)
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp perf`: how fast it is, by the rings of crate `superp-verbs`.
+
+mod args;
+mod histogram;
+mod work;
+
+pub(crate) use args::Perf;
+
+use crate::failure::Failure;
+use crate::out::{self, Out};
+use crate::xfer::Stop;
+use args::{Measure, PerfServe, Run};
+use histogram::Histogram;
+use serde_json::{json, Value};
+use std::time::Duration;
+use superp_verbs::{Access, Context, Error, Memory};
+use work::{Operation, Plan, Runner};
+
+/// Memory that requests go round in unless they are told a depth, bytes.
+const SPAN: u64 = 16 << 20;
+
+pub(crate) fn run(what: Perf, out: &mut Out) -> Result<(), Failure> {
+    match what {
+        Perf::Serve(args) => serve(&args, out),
+        Perf::Write { run } => measure(Operation::Write, &run, out),
+        Perf::Read { run } => measure(Operation::Read, &run, out),
+        Perf::Atomic { run } => measure(Operation::Atomic, &run, out),
+    }
+}
+
+/// A failed call of the library.
+fn failed(what: impl std::fmt::Display) -> impl FnOnce(Error) -> Failure {
+    move |error| {
+        let os = match error {
+            Error::Os(os) => os,
+            error => std::io::Error::other(error.to_string()),
+        };
+        Failure::io(what, &os)
+    }
+}
+
+fn serve(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let bytes = usize::try_from(args.size.0).unwrap_or(usize::MAX);
+    let memory = Memory::new(bytes).map_err(|error| Failure::io("--size", &error))?;
+    let context = Context::open().map_err(failed("context"))?;
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    let region = context
+        .register(memory, access, 0)
+        .map_err(failed("registering the memory"))?;
+    let remote = region.rma_addr();
+    let object = json!({
+        "ready": true, "rma_addr": remote, "remote": format!("{remote:#x}"), "length": bytes,
+    });
+    out.either(&object, |out| {
+        let bytes = out::bytes(bytes as u64);
+        out.line(format_args!("memory of {bytes} at --remote {remote:#x}"))
+    })?;
+    out.flush()?;
+    while !stop.wanted() {
+        stop.sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+/// What a run is to do, with what was left out filled in.
+fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
+    let size = match (operation, run.size, run.measure) {
+        (Operation::Atomic, None, _) | (_, None, Measure::Lat) => 8,
+        (_, None, Measure::Rate) => 64,
+        (_, None, Measure::Bw) => 64 << 10,
+        (_, Some(size), _) => size.0,
+    };
+    if operation == Operation::Atomic && size != 8 {
+        return Err(Failure::new("--size: an atomic operation has 8 bytes"));
+    }
+    let longest = u64::from(superp_verbs::uapi::SUPERP_MAX_RMA);
+    let size = match u32::try_from(size) {
+        Ok(length @ 1..) if size <= longest => length,
+        _ => return Err(Failure::new(format!("--size: not from 1 to {longest}"))),
+    };
+    let fit = u32::try_from(SPAN / u64::from(size))
+        .unwrap_or(64)
+        .clamp(1, 64);
+    let depth = match run.measure {
+        Measure::Lat => 1,
+        Measure::Bw | Measure::Rate => run.depth.unwrap_or(fit),
+    };
+    let batch = run.batch.unwrap_or(depth.div_ceil(4)).min(depth);
+    Ok(Plan {
+        operation,
+        size,
+        depth,
+        batch,
+        count: run.count,
+        duration: Duration::from_secs_f64(run.duration),
+        events: run.events,
+        verify: run.verify,
+        patience: Duration::from_secs_f64(run.timeout),
+        times: run.measure == Measure::Lat,
+    })
+}
+
+fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let plan = plan(operation, run)?;
+    let mut runner = Runner::new(&plan, run.addr, run.cid, run.remote)?;
+    let cid = runner.cid();
+    let result = runner.run(&stop)?;
+    let seconds = result.time.as_secs_f64();
+    let bytes = result.done * u64::from(plan.size);
+    let per_second = |amount: u64| {
+        if seconds > 0.0 {
+            amount as f64 / seconds
+        } else {
+            0.0
+        }
+    };
+    let mut object = json!({
+        "operation": operation.name(), "measure": format!("{:?}", run.measure).to_lowercase(),
+        "peer": run.addr, "local-cid": cid, "size": plan.size, "depth": plan.depth,
+        "batch": plan.batch, "events": plan.events, "verified": plan.verify,
+        "operations": result.done, "bytes": bytes, "seconds": seconds,
+        "operations-per-second": per_second(result.done), "bytes-per-second": per_second(bytes),
+    });
+    if plan.times {
+        object["latency-ns"] = latency(&result.times);
+    }
+    out.either(&object, |out| {
+        let done = out::count(result.done);
+        let checked = if plan.verify {
+            ", all bytes compared"
+        } else {
+            ""
+        };
+        let (name, size) = (operation.name(), out::bytes(plan.size.into()));
+        out.line(format_args!(
+            "{done} x {name} of {size}, depth {}{checked}",
+            plan.depth
+        ))?;
+        match run.measure {
+            Measure::Bw => out.line(format_args!("bandwidth {}", out::rate(bytes, seconds))),
+            Measure::Rate => {
+                let rate = out::count(per_second(result.done) as u64);
+                out.line(format_args!("rate {rate}/s"))
+            }
+            Measure::Lat => {
+                let shares = SHARES.iter().map(|(name, share)| {
+                    let time = out::time(result.times.percentile(*share));
+                    format!("{name} {time}")
+                });
+                let shares: Vec<_> = shares.collect();
+                let (min, max) = (result.times.min(), result.times.max());
+                let (min, max) = (out::time(min), out::time(max));
+                out.line(format_args!(
+                    "latency min {min}, {}, max {max}",
+                    shares.join(", ")
+                ))
+            }
+        }
+    })
+}
+
+/// Percentiles that are told, in parts of 10 000.
+const SHARES: [(&str, u64); 5] = [
+    ("p50", 5_000),
+    ("p90", 9_000),
+    ("p99", 9_900),
+    ("p99.9", 9_990),
+    ("p99.99", 9_999),
+];
+
+fn latency(times: &Histogram) -> Value {
+    let mut object = json!({
+        "samples": times.count(), "min": times.min(), "mean": times.mean(), "max": times.max(),
+    });
+    for (name, share) in SHARES {
+        object[name] = times.percentile(share).into();
+    }
+    object
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The command line of `superp perf`.
+
+use crate::words::Size;
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::IpAddr;
+
+#[derive(Subcommand)]
+pub(crate) enum Perf {
+    /// Offer memory to those who measure, until SIGINT or SIGTERM.
+    Serve(PerfServe),
+    /// Measure remote writes.
+    Write {
+        #[command(flatten)]
+        run: Run,
+    },
+    /// Measure remote reads.
+    Read {
+        #[command(flatten)]
+        run: Run,
+    },
+    /// Measure additions to a number at the peer.
+    Atomic {
+        #[command(flatten)]
+        run: Run,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct PerfServe {
+    /// Bytes of memory: size and depth of a run, multiplied, must fit.
+    #[arg(long, default_value = "16M")]
+    pub(crate) size: Size,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measure {
+    /// Bytes for each second.
+    Bw,
+    /// Time from posting a request to its completion, one request at a time.
+    Lat,
+    /// Requests for each second, small ones.
+    Rate,
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) measure: Measure,
+    /// Address of the peer.
+    #[arg(value_name = "PEER")]
+    pub(crate) addr: IpAddr,
+    /// RMA address at the peer, as perf serve prints it.
+    #[arg(long, value_parser = crate::words::number)]
+    pub(crate) remote: u64,
+    /// Local id of the connection to use; the lowest to the peer if left out.
+    #[arg(long)]
+    pub(crate) cid: Option<u16>,
+    /// Bytes of a request: 64K for bw, 8 for lat, 64 for rate if left out; always 8 for atomic.
+    #[arg(long)]
+    pub(crate) size: Option<Size>,
+    /// Requests under way at once; 64 if left out, and as many as 16M hold. Of lat always 1.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(crate) depth: Option<u32>,
+    /// Requests posted at once, with one doorbell and one completion; a quarter of the depth if left
+    /// out.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(crate) batch: Option<u32>,
+    /// End after so many seconds.
+    #[arg(long, default_value_t = 2.0, value_parser = crate::words::seconds)]
+    pub(crate) duration: f64,
+    /// End after so many requests instead.
+    #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Sleep until a completion comes, instead of polling for it.
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Compare all bytes that were moved.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Give up when nothing completes for this long, seconds.
+    #[arg(long, default_value_t = 30.0, value_parser = crate::words::seconds)]
+    pub(crate) timeout: f64,
+}

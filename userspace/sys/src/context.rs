@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Contexts: sockets with completion queues and many queue pairs, whose rings are shared memory.
+
+use crate::mapping::Mapping;
+use crate::ring::{Consumer, Producer};
+use crate::socket::{family, milliseconds};
+use crate::uapi::{self, superp_cqe, superp_ctx_page, superp_ring, superp_rqe, superp_sqe};
+use crate::{call, Access, Address, Memory, Region, Registration};
+use std::io::{Error, ErrorKind, Result};
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Words of a bitmap of queue pairs.
+const WORDS: usize = uapi::SUPERP_MAX_RING_QPS as usize / 64;
+
+/// What a doorbell did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doorbell {
+    /// All entries were taken in.
+    Done,
+    /// Some were left: a completion queue has no room. [`Cq::poll`] rings again.
+    NoRoom,
+}
+
+#[derive(Debug)]
+struct Inner {
+    fd: Arc<OwnedFd>,
+    family: u16,
+    page: Mapping,
+    /// Entries were left at the last doorbell.
+    left: AtomicBool,
+}
+
+impl Inner {
+    /// A bit of the context page: its word and its mask.
+    fn bit(&self, bitmap: usize, number: u32) -> (&AtomicU64, u64) {
+        let offset = bitmap + number as usize / 64 * 8;
+        let word = self.page.long(offset).expect("numbers are below 1024");
+        (word, 1 << (number % 64))
+    }
+
+    /// Says that a queue pair has something for the kernel.
+    fn set_bell(&self, qp: u32) {
+        let (word, mask) = self.bit(offset_of!(superp_ctx_page, bell), qp);
+        word.fetch_or(mask, Ordering::Release);
+    }
+
+    fn ring(&self) -> Result<Doorbell> {
+        // Before the call: what another thread leaves meanwhile must not be forgotten.
+        self.left.store(false, Ordering::Relaxed);
+        match call::doorbell(self.fd.as_fd()) {
+            Ok(()) => Ok(Doorbell::Done),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                self.left.store(true, Ordering::Relaxed);
+                Ok(Doorbell::NoRoom)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A context. Clones are the same context, which ends with the last of them, its regions and queues.
+#[derive(Clone, Debug)]
+pub struct ContextSocket(Arc<Inner>);
+
+impl ContextSocket {
+    /// A new context in the current network namespace.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: the module is not loaded. What socket(2) and mmap(2) say.
+    pub fn open() -> Result<Self> {
+        let family = family()?;
+        let fd = call::socket(family, libc::SOCK_RDM)?;
+        let page = Mapping::new(fd.as_fd(), 0, size_of::<superp_ctx_page>() as u64)?;
+        Ok(Self(Arc::new(Inner {
+            fd: Arc::new(fd),
+            family,
+            page,
+            left: AtomicBool::new(false),
+        })))
+    }
+
+    /// Registers memory as a region, in a partition (0: any).
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: no free key.
+    pub fn register(&self, memory: Memory, access: Access, partition: u32) -> Result<Region> {
+        Region::new(&self.0.fd, memory, access, partition)
+    }
+
+    /// Registers memory that belongs to someone else. Errors as of [`register`](Self::register).
+    ///
+    /// # Safety
+    ///
+    /// Until the registration is dropped and the requests that use it are complete, the kernel and,
+    /// with rights to, peers read and write the memory at any time: no reference to it may exist that
+    /// they would break.
+    pub unsafe fn register_raw(
+        &self,
+        start: *mut u8,
+        len: usize,
+        access: Access,
+        partition: u32,
+    ) -> Result<Registration> {
+        Registration::new(&self.0.fd, start as u64, len, access, partition)
+    }
+
+    /// Makes a completion queue of `entries`, a power of two.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL: `entries`. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
+    pub fn create_cq(&self, entries: u32) -> Result<Cq> {
+        let mut create = uapi::superp_cq_create {
+            entries,
+            ..Default::default()
+        };
+        call::ioctl(self.0.fd.as_fd(), &mut create)?;
+        // It ends again if it cannot be mapped.
+        let inner = Arc::new(CqInner {
+            context: self.0.clone(),
+            number: create.cq,
+            users: Default::default(),
+        });
+        let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
+        let ring = Consumer::new(Arc::new(mapping), &create.ring)?;
+        Ok(Cq { inner, ring })
+    }
+
+    /// Makes a queue pair with rings of so many entries, powers of two; `receive` may be 0. `qpn` is
+    /// its number in the node, 0 for any.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: completion queues of another context. EINVAL: the numbers of entries. EADDRINUSE:
+    /// `qpn` is taken. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
+    pub fn create_qp(
+        &self,
+        send_cq: &Cq,
+        recv_cq: &Cq,
+        send: u32,
+        receive: u32,
+        qpn: u32,
+    ) -> Result<(SendRing, Option<ReceiveRing>)> {
+        for cq in [send_cq, recv_cq] {
+            if !Arc::ptr_eq(&cq.inner.context, &self.0) {
+                let text = "a completion queue of another context";
+                return Err(Error::new(ErrorKind::InvalidInput, text));
+            }
+        }
+        let mut create = uapi::superp_rqp_create {
+            send_cq: send_cq.inner.number,
+            recv_cq: recv_cq.inner.number,
+            sq_entries: send,
+            rq_entries: receive,
+            qpn,
+            ..Default::default()
+        };
+        call::ioctl(self.0.fd.as_fd(), &mut create)?;
+        let qp = Arc::new(Qp {
+            context: self.0.clone(),
+            number: create.qp,
+            qpn: create.qpn,
+            cqs: [send_cq.inner.clone(), recv_cq.inner.clone()],
+        });
+        for cq in &qp.cqs {
+            cq.user(create.qp)
+                .0
+                .fetch_or(cq.user(create.qp).1, Ordering::Relaxed);
+        }
+        let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
+        let mapping = Arc::new(mapping);
+        let ring = Producer::new(mapping.clone(), &create.sq)?;
+        let receive = match receive {
+            0 => None,
+            _ => Some(ReceiveRing {
+                qp: qp.clone(),
+                flags: Flags::new(mapping.clone(), &create.sq)?,
+                ring: Producer::new(mapping, &create.rq)?,
+            }),
+        };
+        Ok((SendRing { qp, ring }, receive))
+    }
+
+    /// Lets the kernel take in what was put into rings of the context since it was called last.
+    ///
+    /// # Errors
+    ///
+    /// What send(2) says.
+    pub fn doorbell(&self) -> Result<Doorbell> {
+        self.0.ring()
+    }
+
+    /// Waits until a completion queue that was armed has an event, at most `timeout`. Also returns,
+    /// with `false`, when a signal came.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        let ready = call::poll(self.as_fd(), libc::POLLIN, milliseconds(timeout))?;
+        Ok(ready & libc::POLLIN != 0)
+    }
+
+    /// Takes an event: the number of a completion queue that was armed and got a completion.
+    pub fn take_event(&self) -> Option<u32> {
+        (0..uapi::SUPERP_MAX_RING_CQS)
+            .step_by(64)
+            .find_map(|first| {
+                let (word, _) = self.0.bit(offset_of!(superp_ctx_page, events), first);
+                let mut bits = word.load(Ordering::Relaxed);
+                while bits != 0 {
+                    let lowest = bits & bits.wrapping_neg();
+                    bits = word.fetch_and(!lowest, Ordering::AcqRel);
+                    // Another thread may have taken it.
+                    if bits & lowest != 0 {
+                        return Some(first + lowest.trailing_zeros());
+                    }
+                }
+                None
+            })
+    }
+}
+
+impl AsFd for ContextSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+impl AsRawFd for ContextSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.fd.as_raw_fd()
+    }
+}
+
+#[derive(Debug)]
+struct CqInner {
+    context: Arc<Inner>,
+    number: u32,
+    /// Bits of the queue pairs that complete here.
+    users: [AtomicU64; WORDS],
+}
+
+impl CqInner {
+    fn user(&self, qp: u32) -> (&AtomicU64, u64) {
+        (&self.users[qp as usize / 64 % WORDS], 1 << (qp % 64))
+    }
+
+    /// Has the kernel look at all queue pairs that complete here.
+    fn set_bells(&self) {
+        for (index, word) in self.users.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                self.context
+                    .set_bell(index as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+impl Drop for CqInner {
+    fn drop(&mut self) {
+        // The queue pairs that used it are gone: each holds it.
+        let fd = self.context.fd.as_fd();
+        let _ = call::destroy(fd, uapi::SUPERP_IOC_CQ_DESTROY, self.number);
+    }
+}
+
+/// A completion queue. The kernel keeps it until the queue pairs that use it are gone.
+#[derive(Debug)]
+pub struct Cq {
+    inner: Arc<CqInner>,
+    ring: Consumer<superp_cqe>,
+}
+
+impl Cq {
+    /// Its number in the context.
+    pub fn number(&self) -> u32 {
+        self.inner.number
+    }
+
+    /// Completions that it holds at most.
+    pub fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// Takes at most `most` completions; gives how many those were. Goes on with what the kernel left
+    /// because there was no room.
+    ///
+    /// # Errors
+    ///
+    /// What the doorbell says.
+    pub fn poll(&mut self, most: u32, mut each: impl FnMut(superp_cqe)) -> Result<u32> {
+        let was_full = self.ring.waiting() == self.ring.entries();
+        let mut failed = false;
+        let count = self.ring.pop(most, |entry| {
+            failed |= entry.major != 0;
+            each(entry);
+        });
+        let context = &self.inner.context;
+        // Receive entries of a queue pair that failed may wait for room.
+        let flush = count > 0 && (was_full || failed);
+        if flush {
+            self.inner.set_bells();
+        }
+        if flush || context.left.load(Ordering::Relaxed) {
+            context.ring()?;
+        }
+        Ok(count)
+    }
+
+    /// Has the next completion wake those who wait for the context. `false`: completions wait already.
+    pub fn arm(&mut self) -> bool {
+        self.ring.arm(uapi::SUPERP_CQ_ARMED)
+    }
+
+    /// Whether entries were left at the last doorbell: they may go on without an event.
+    pub fn left(&self) -> bool {
+        self.inner.context.left.load(Ordering::Relaxed)
+    }
+
+    /// The context it belongs to.
+    pub fn context(&self) -> ContextSocket {
+        ContextSocket(self.inner.context.clone())
+    }
+
+    /// Takes the own event, if there is one.
+    pub fn take_event(&mut self) -> bool {
+        let context = &self.inner.context;
+        let (word, mask) = context.bit(offset_of!(superp_ctx_page, events), self.inner.number);
+        word.load(Ordering::Relaxed) & mask != 0
+            && word.fetch_and(!mask, Ordering::AcqRel) & mask != 0
+    }
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// It speaks the extension opcodes.
+    pub ext: bool,
+    /// It delivers in order both ways.
+    pub ordered: bool,
+    /// Longest message, bytes.
+    pub max_message: u32,
+    /// Shortest.
+    pub min_message: u32,
+    /// The peer, with the connection in use.
+    pub peer: Address,
+}
+
+/// What both rings of a queue pair share. The last of them ends it.
+#[derive(Debug)]
+pub struct Qp {
+    context: Arc<Inner>,
+    number: u32,
+    qpn: u32,
+    cqs: [Arc<CqInner>; 2],
+}
+
+impl Qp {
+    /// Its number in the context, which completions carry.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its number in the node, which peers send to.
+    pub fn qpn(&self) -> u32 {
+        self.qpn
+    }
+
+    /// Chooses the peer, once.
+    ///
+    /// # Errors
+    ///
+    /// EHOSTUNREACH: no established connection fits. EISCONN: it has, or had, a peer.
+    pub fn connect(&self, peer: &Address) -> Result<Connected> {
+        let mut connect = uapi::superp_rqp_connect {
+            qp: self.number,
+            peer: peer.to_name(self.context.family),
+            ..Default::default()
+        };
+        call::ioctl(self.context.fd.as_fd(), &mut connect)?;
+        Ok(Connected {
+            ext: connect.flags & uapi::SUPERP_QP_F_EXT != 0,
+            ordered: connect.flags & uapi::SUPERP_QP_F_ORDERED != 0,
+            max_message: connect.max_message,
+            min_message: connect.min_message,
+            peer: Address::from_name(&connect.peer),
+        })
+    }
+
+    /// The context it belongs to.
+    pub fn context(&self) -> ContextSocket {
+        ContextSocket(self.context.clone())
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        for cq in &self.cqs {
+            let (word, mask) = cq.user(self.number);
+            word.fetch_and(!mask, Ordering::Relaxed);
+        }
+        let fd = self.context.fd.as_fd();
+        let _ = call::destroy(fd, uapi::SUPERP_IOC_RQP_DESTROY, self.number);
+    }
+}
+
+/// The flags of a submission ring.
+#[derive(Debug)]
+struct Flags {
+    mapping: Arc<Mapping>,
+    offset: usize,
+}
+
+impl Flags {
+    fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
+        let offset = ring.flags as usize;
+        if mapping.word(offset).is_none() {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok(Self { mapping, offset })
+    }
+
+    /// As they are after all that was stored.
+    fn load(&self) -> u32 {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let word = self.mapping.word(self.offset);
+        word.map_or(0, |word: &AtomicU32| word.load(Ordering::Relaxed))
+    }
+}
+
+/// The submission ring of a queue pair.
+#[derive(Debug)]
+pub struct SendRing {
+    qp: Arc<Qp>,
+    ring: Producer<superp_sqe>,
+}
+
+impl SendRing {
+    /// The queue pair.
+    pub fn qp(&self) -> &Arc<Qp> {
+        &self.qp
+    }
+
+    /// Entries of the ring.
+    pub fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// How many entries can be put in now.
+    pub fn room(&mut self) -> u32 {
+        self.ring.room()
+    }
+
+    /// Puts an entry in. `false`: the ring is full.
+    pub fn push(&mut self, entry: superp_sqe) -> bool {
+        self.ring.push(entry)
+    }
+
+    /// Shows the kernel what was put in. `true`: it looks when the doorbell of the context rings.
+    pub fn publish(&mut self) -> bool {
+        self.ring.publish();
+        let wanted = uapi::SUPERP_RING_NEED_WAKEUP | uapi::SUPERP_RING_ERROR;
+        let bell = self.ring.flags() & wanted != 0;
+        if bell {
+            self.qp.context.set_bell(self.qp.number);
+        }
+        bell
+    }
+
+    /// Whether the queue pair is in the error state.
+    pub fn failed(&self) -> bool {
+        self.ring.flags() & uapi::SUPERP_RING_ERROR != 0
+    }
+}
+
+/// The receive ring of a queue pair.
+#[derive(Debug)]
+pub struct ReceiveRing {
+    qp: Arc<Qp>,
+    flags: Flags,
+    ring: Producer<superp_rqe>,
+}
+
+impl ReceiveRing {
+    /// The queue pair.
+    pub fn qp(&self) -> &Arc<Qp> {
+        &self.qp
+    }
+
+    /// Entries of the ring.
+    pub fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// How many entries can be put in now.
+    pub fn room(&mut self) -> u32 {
+        self.ring.room()
+    }
+
+    /// Puts an entry in. `false`: the ring is full.
+    pub fn push(&mut self, entry: superp_rqe) -> bool {
+        self.ring.push(entry)
+    }
+
+    /// Shows the kernel what was put in. `true`: the queue pair is in the error state, and the kernel
+    /// looks when the doorbell of the context rings.
+    pub fn publish(&mut self) -> bool {
+        self.ring.publish();
+        let bell = self.flags.load() & uapi::SUPERP_RING_ERROR != 0;
+        if bell {
+            self.qp.context.set_bell(self.qp.number);
+        }
+        bell
+    }
+}

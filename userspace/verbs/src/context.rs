@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Contexts.
+
+use crate::{
+    Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
+    Result, SendQueue,
+};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
+use superp_sys::ContextSocket;
+
+/// A protection domain: regions, completion queues and queue pairs that may be used together. Clones
+/// are the same context.
+#[derive(Clone, Debug)]
+pub struct Context(pub(crate) ContextSocket);
+
+/// How a queue pair is made.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePairOptions {
+    /// Requests that may be posted at a time; rounded up to a power of two.
+    pub send_entries: u32,
+    /// Receive buffers that may be posted at a time, rounded up to a power of two; 0: it receives
+    /// nothing.
+    pub receive_entries: u32,
+    /// Number in the node, which peers send to; 0: the kernel chooses.
+    pub number: u32,
+}
+
+impl Default for QueuePairOptions {
+    /// 64 requests, 64 buffers, any number.
+    fn default() -> Self {
+        Self {
+            send_entries: 64,
+            receive_entries: 64,
+            number: 0,
+        }
+    }
+}
+
+fn power_of_two(entries: u32) -> Result<u32> {
+    let rounded = entries.checked_next_power_of_two();
+    rounded.ok_or(Error::Invalid("more entries than a ring can have"))
+}
+
+impl Context {
+    /// Opens a context in the current network namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotLoaded`]; what socket(2) and mmap(2) say.
+    pub fn open() -> Result<Self> {
+        Ok(Self(ContextSocket::open()?))
+    }
+
+    /// Registers memory as a region, in a partition (0: any).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`], [`Error::TooMany`].
+    pub fn register(&self, memory: Memory, access: Access, partition: u32) -> Result<MemoryRegion> {
+        Ok(MemoryRegion(self.0.register(memory, access, partition)?))
+    }
+
+    /// Makes a completion queue for at least `entries` completions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 65536.
+    pub fn create_completion_queue(&self, entries: u32) -> Result<CompletionQueue> {
+        Ok(CompletionQueue(self.0.create_cq(power_of_two(entries)?)?))
+    }
+
+    /// Makes a queue pair. Its requests complete in `send`, messages that it receives in `receive`;
+    /// they may be the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NumberTaken`], [`Error::Invalid`]: completion queues of another context;
+    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries.
+    pub fn create_queue_pair(
+        &self,
+        send: &CompletionQueue,
+        receive: &CompletionQueue,
+        options: &QueuePairOptions,
+    ) -> Result<QueuePair> {
+        let receive_entries = match options.receive_entries {
+            0 => 0,
+            entries => power_of_two(entries)?,
+        };
+        let entries = power_of_two(options.send_entries)?;
+        let made = self.0.create_qp(
+            &send.0,
+            &receive.0,
+            entries,
+            receive_entries,
+            options.number,
+        );
+        let (send, receive) = made.map_err(|error| match error.raw_os_error() {
+            None if error.kind() == ErrorKind::InvalidInput => {
+                Error::Invalid("a completion queue of another context")
+            }
+            _ => error.into(),
+        })?;
+        Ok(QueuePair {
+            send: SendQueue(send),
+            receive: ReceiveQueue(receive),
+        })
+    }
+
+    /// Has the kernel take in what was posted quietly.
+    ///
+    /// # Errors
+    ///
+    /// What send(2) says.
+    pub fn doorbell(&self) -> Result<Doorbell> {
+        Ok(self.0.doorbell()?)
+    }
+
+    /// Waits for an event, at most `timeout`: gives the number of a completion queue that was armed by
+    /// [`CompletionQueue::request_notify`] and got a completion since. `None`: the time is over. The
+    /// descriptor of the context is readable as long as there is an event.
+    ///
+    /// # Errors
+    ///
+    /// What poll(2) says.
+    pub fn next_event(&self, timeout: Option<Duration>) -> Result<Option<u32>> {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(number) = self.0.take_event() {
+                return Ok(Some(number));
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            self.0.wait(left)?;
+        }
+    }
+
+    /// The socket that the context is.
+    pub fn socket(&self) -> &ContextSocket {
+        &self.0
+    }
+}
+
+impl AsFd for Context {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Context {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Queue pairs.
+
+use crate::{Address, Connected, Error, PostError, ReceiveRequest, Result, WorkRequest};
+use superp_sys::{Qp, ReceiveRing, SendRing};
+
+/// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
+#[derive(Debug)]
+pub struct QueuePair {
+    pub(crate) send: SendQueue,
+    pub(crate) receive: ReceiveQueue,
+}
+
+impl QueuePair {
+    /// Its number in the node, which peers send to.
+    pub fn number(&self) -> u32 {
+        self.send.0.qp().qpn()
+    }
+
+    /// Its number in the context, which completions carry.
+    pub fn index(&self) -> u32 {
+        self.send.0.qp().number()
+    }
+
+    /// Chooses the peer, once. A peer with number 0 is for remote memory only. From now on messages of
+    /// the peer are received.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoConnection`], [`Error::AlreadyConnected`].
+    pub fn connect(&self, peer: &Address) -> Result<Connected> {
+        self.send.connect(peer)
+    }
+
+    /// As [`SendQueue::post`].
+    pub fn post_send(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
+        self.send.post(requests)
+    }
+
+    /// As [`ReceiveQueue::post`].
+    pub fn post_receive(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveRequest>,
+    ) -> Result<(), PostError> {
+        self.receive.post(requests)
+    }
+
+    /// Whether the queue pair has failed: a request failed, or the connection ended. Whatever is posted
+    /// completes as aborted.
+    pub fn failed(&self) -> bool {
+        self.send.0.failed()
+    }
+
+    /// Both queues, for two threads.
+    pub fn into_split(self) -> (SendQueue, ReceiveQueue) {
+        (self.send, self.receive)
+    }
+}
+
+/// The requests of a queue pair.
+#[derive(Debug)]
+pub struct SendQueue(pub(crate) SendRing);
+
+impl SendQueue {
+    /// As [`QueuePair::connect`].
+    pub fn connect(&self, peer: &Address) -> Result<Connected> {
+        self.0.qp().connect(peer).map_err(|error| {
+            let error = Error::from(error);
+            match error.errno() {
+                106 => Error::AlreadyConnected,
+                _ => error,
+            }
+        })
+    }
+
+    /// How many requests can be posted now.
+    pub fn room(&mut self) -> u32 {
+        self.0.room()
+    }
+
+    /// Requests that it holds at most.
+    pub fn entries(&self) -> u32 {
+        self.0.entries()
+    }
+
+    /// Posts requests. They are carried out in this order and complete in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]; what the doorbell says. Those before it were posted.
+    pub fn post(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
+        let put = put(requests, |request| self.0.push(request.0));
+        if put.posted > 0 && self.0.publish() {
+            put.ring(self.0.qp())?;
+        }
+        put.all()
+    }
+
+    /// Posts requests, but does not ring the doorbell: [`Context::doorbell`](crate::Context::doorbell)
+    /// does, for all queue pairs of the context at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]. Those before it were posted.
+    pub fn post_quietly(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<(), PostError> {
+        let put = put(requests, |request| self.0.push(request.0));
+        if put.posted > 0 {
+            self.0.publish();
+        }
+        put.all()
+    }
+}
+
+/// The receive buffers of a queue pair.
+#[derive(Debug)]
+pub struct ReceiveQueue(pub(crate) Option<ReceiveRing>);
+
+impl ReceiveQueue {
+    /// How many buffers can be posted now.
+    pub fn room(&mut self) -> u32 {
+        self.0.as_mut().map_or(0, ReceiveRing::room)
+    }
+
+    /// Buffers that it holds at most.
+    pub fn entries(&self) -> u32 {
+        self.0.as_ref().map_or(0, ReceiveRing::entries)
+    }
+
+    /// Posts buffers. Messages go into them in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`]; what the doorbell says. Those before it were posted.
+    pub fn post(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveRequest>,
+    ) -> Result<(), PostError> {
+        let Some(ring) = &mut self.0 else {
+            return put(requests, |_| false).all();
+        };
+        let put = put(requests, |request| ring.push(request.0));
+        if put.posted > 0 && ring.publish() {
+            put.ring(ring.qp())?;
+        }
+        put.all()
+    }
+}
+
+/// How far a list got.
+struct Put {
+    posted: usize,
+    full: bool,
+}
+
+fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> bool) -> Put {
+    let mut posted = 0;
+    for request in requests {
+        if !push(request) {
+            return Put { posted, full: true };
+        }
+        posted += 1;
+    }
+    Put {
+        posted,
+        full: false,
+    }
+}
+
+impl Put {
+    fn ring(&self, qp: &Qp) -> Result<(), PostError> {
+        qp.context()
+            .doorbell()
+            .map(drop)
+            .map_err(|error| PostError {
+                posted: self.posted,
+                error: error.into(),
+            })
+    }
+
+    fn all(&self) -> Result<(), PostError> {
+        match self.full {
+            false => Ok(()),
+            true => Err(PostError {
+                posted: self.posted,
+                error: Error::Full,
+            }),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Work requests.
+
+use crate::{Atomic, Error, Part, Result};
+use superp_sys::uapi::{self, superp_rqe, superp_sqe};
+
+/// What a queue pair is to do: a [`write`](Self::write), a [`read`](Self::read), an
+/// [`atomic`](Self::atomic) operation or a message to [`send`](Self::send). It has a completion also
+/// if it succeeds, unless it is [`unsignaled`](Self::unsignaled).
+#[derive(Clone, Copy, Debug)]
+pub struct WorkRequest(pub(crate) superp_sqe);
+
+impl WorkRequest {
+    fn new(opcode: u8, part: Part, remote_addr: u64) -> Self {
+        Self(superp_sqe {
+            opcode,
+            flags: uapi::SUPERP_SQE_SIGNALED,
+            length: part.length,
+            remote_addr,
+            local_key: part.key,
+            local_addr: part.addr,
+            ..Default::default()
+        })
+    }
+
+    fn inline(opcode: u8, data: &[u8], remote_addr: u64) -> Result<Self> {
+        let mut bytes = [0; uapi::SUPERP_MAX_INLINE as usize];
+        let place = bytes.get_mut(..data.len()).ok_or(Error::InlineTooLong)?;
+        place.copy_from_slice(data);
+        let mut words = bytes.chunks_exact(8).map(|word| {
+            let word = word.try_into().unwrap_or_default();
+            u64::from_ne_bytes(word)
+        });
+        let mut word = || words.next().unwrap_or(0);
+        Ok(Self(superp_sqe {
+            opcode,
+            flags: uapi::SUPERP_SQE_SIGNALED | uapi::SUPERP_SQE_INLINE,
+            length: data.len() as u32,
+            remote_addr,
+            // The place of the data.
+            local_addr: word(),
+            operand: word(),
+            compare: word(),
+            rsvd2: word(),
+            ..Default::default()
+        }))
+    }
+
+    /// Writes to the peer's memory.
+    pub fn write(from: Part, remote_addr: u64) -> Self {
+        Self::new(uapi::SUPERP_OP_WRITE, from, remote_addr)
+    }
+
+    /// Writes these bytes, which are copied now, to the peer's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InlineTooLong`]: more than 32.
+    pub fn write_inline(data: &[u8], remote_addr: u64) -> Result<Self> {
+        Self::inline(uapi::SUPERP_OP_WRITE, data, remote_addr)
+    }
+
+    /// Reads the peer's memory.
+    pub fn read(to: Part, remote_addr: u64) -> Self {
+        Self::new(uapi::SUPERP_OP_READ, to, remote_addr)
+    }
+
+    /// Changes 8 bytes of the peer's memory, once and atomically. What they were is put into `old`,
+    /// which has 8 bytes.
+    pub fn atomic(old: Part, remote_addr: u64, change: Atomic) -> Self {
+        let (opcode, operand, compare) = match change {
+            Atomic::FetchAdd(operand) => (uapi::SUPERP_OP_FETCH_ADD, operand, 0),
+            Atomic::CompareSwap { compare, swap } => (uapi::SUPERP_OP_COMPARE_SWAP, swap, compare),
+            Atomic::Swap(operand) => (uapi::SUPERP_OP_SWAP, operand, 0),
+        };
+        let mut request = Self::new(opcode, old, remote_addr);
+        request.0.operand = operand;
+        request.0.compare = compare;
+        request
+    }
+
+    /// Sends a message to the peer's queue pair.
+    pub fn send(message: Part) -> Self {
+        Self::new(uapi::SUPERP_OP_SEND, message, 0)
+    }
+
+    /// Sends a message of these bytes, which are copied now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InlineTooLong`]: more than 32.
+    pub fn send_inline(message: &[u8]) -> Result<Self> {
+        Self::inline(uapi::SUPERP_OP_SEND, message, 0)
+    }
+
+    /// With immediate data, of a message or a write: after all bytes of the write are there, the
+    /// peer's queue pair receives an empty message with the number.
+    pub fn immediate(mut self, number: u32) -> Self {
+        self.0.flags |= uapi::SUPERP_SQE_IMM;
+        self.0.imm = number;
+        self
+    }
+
+    /// The number that its completion carries.
+    pub fn token(mut self, token: u64) -> Self {
+        self.0.token = token;
+        self
+    }
+
+    /// Without a completion if it succeeds. That it has completed is known from a later one: those of a
+    /// queue pair complete in the order in which they were posted.
+    pub fn unsignaled(mut self) -> Self {
+        self.0.flags &= !uapi::SUPERP_SQE_SIGNALED;
+        self
+    }
+
+    /// A request from its parts as the kernel has them, which checks them.
+    pub fn from_entry(entry: superp_sqe) -> Self {
+        Self(entry)
+    }
+}
+
+/// A buffer for a message.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveRequest(pub(crate) superp_rqe);
+
+impl ReceiveRequest {
+    /// Receives a message into these bytes.
+    pub fn new(into: Part) -> Self {
+        Self(superp_rqe {
+            addr: into.addr,
+            key: into.key,
+            length: into.length,
+            ..Default::default()
+        })
+    }
+
+    /// The number that its completion carries.
+    pub fn token(mut self, token: u64) -> Self {
+        self.0.token = token;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PART: Part = Part {
+        key: 7,
+        addr: 0x1000,
+        length: 64,
+    };
+
+    #[test]
+    fn requests_become_entries() {
+        let entry = WorkRequest::write(PART, 99).immediate(5).token(3).0;
+        assert_eq!((entry.opcode, entry.length, entry.token), (1, 64, 3));
+        assert_eq!(
+            (entry.local_key, entry.local_addr, entry.remote_addr),
+            (7, 0x1000, 99)
+        );
+        assert_eq!((entry.imm, entry.flags), (5, 0b101));
+        assert_eq!(WorkRequest::read(PART, 99).unsignaled().0.flags, 0);
+        let (compare, swap) = (1, 2);
+        let change = Atomic::CompareSwap { compare, swap };
+        let entry = WorkRequest::atomic(PART, 8, change).0;
+        assert_eq!((entry.opcode, entry.operand, entry.compare), (4, 2, 1));
+        let entry = ReceiveRequest::new(PART).token(9).0;
+        assert_eq!(
+            (entry.key, entry.addr, entry.length, entry.token),
+            (7, 0x1000, 64, 9)
+        );
+    }
+
+    #[test]
+    fn inline_data_are_in_the_entry_up_to_its_room() {
+        let data: Vec<u8> = (1..=32).collect();
+        let entry = WorkRequest::write_inline(&data, 99).unwrap().0;
+        let words = [entry.local_addr, entry.operand, entry.compare, entry.rsvd2];
+        assert_eq!(words.map(u64::to_ne_bytes).concat(), data);
+        assert_eq!((entry.local_key, entry.flags, entry.length), (0, 0b11, 32));
+        let entry = WorkRequest::send_inline(&data[..3]).unwrap().0;
+        assert_eq!(entry.local_addr.to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
+        assert_eq!((entry.operand, entry.length), (0, 3));
+        assert!(WorkRequest::send_inline(&[0; 33]).is_err());
+    }
+}
