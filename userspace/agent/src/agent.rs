@@ -375,9 +375,11 @@ impl Agent {
                 );
                 return wrong_state(conn, text);
             }
-            // The new life is what is configured from now on: the other way about, an agent that
-            // ended between would see a difference and make the connection anew.
-            let mut kept = self.kept();
+            // The new life is what is configured from now on, and that is noted first: an agent that
+            // ended between finds a difference, and the connection is made anew with these numbers,
+            // never with those of the life before.
+            let before = self.kept();
+            let mut kept = before.clone();
             let all = kept
                 .configuration
                 .iter_mut()
@@ -386,10 +388,13 @@ impl Agent {
                 configured.start_psn = body.start_psn.unwrap_or(conn.start_psn);
                 configured.start_xid = body.start_xid.unwrap_or(conn.start_xid);
             }
-            let reset = client.reset_conn(cid, body.start_psn, body.start_xid);
-            reset.map_err(netlink)?;
+            self.keep(kept)?;
+            if let Err(error) = client.reset_conn(cid, body.start_psn, body.start_xid) {
+                self.keep(before)?;
+                return Err(netlink(error));
+            }
             tracing::info!(cid, hard = body.hard, "connection reset");
-            self.keep(kept)
+            Ok(())
         })
     }
 
