@@ -180,7 +180,7 @@ impl<'a> Decider<'a> {
                 let done = self.shut_down();
                 if fabric.phase == Phase::ShuttingDown && done {
                     self.phase = Phase::Down;
-                    let lost: Vec<_> = self.state.nodes.iter().filter(|(_, node)| node.shut_down);
+                    let lost = self.state.nodes.iter().filter(|(_, node)| node.shut_down);
                     let lost: Vec<_> = lost.map(|(name, _)| name.as_str()).collect();
                     let text = match lost.as_slice() {
                         [] => "node shutdown complete, from every node".into(),

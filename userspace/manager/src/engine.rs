@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use superp_control::{AgentClient, Configure, Report, Reset, Shutdown, Start};
+use superp_control::{AgentClient, Configure, Report, Reports, Reset, Shutdown, Start};
 use tokio::sync::{watch, Notify};
 use tokio::task::JoinHandle;
 
@@ -400,35 +400,39 @@ impl Manager {
                 tokio::time::sleep(QUIET).await;
                 continue;
             };
-            let mut inner = self.lock();
-            let Some(node) = inner.state.nodes.get(name) else {
-                return;
-            };
-            if told.reports.is_empty() && told.lost == 0 && told.instance == instance {
-                continue;
-            }
-            let last = told.reports.last().map_or(told.last, |report| report.seq);
-            let record = NodeRecord {
-                reports: (told.instance.clone(), last),
-                ..node.clone()
-            };
-            let mut changes = vec![Change::Node(name.to_owned(), Box::new(record))];
-            if told.lost > 0 {
-                changes.push(report_event(name, now_ms(), format!("{} reports are lost", told.lost)));
-            }
-            for report in &told.reports {
-                changes.push(report_event(name, report.time_ms, describe(report)));
-            }
-            // Reports that are not stored are asked for again.
-            let stored = self.commit(&mut inner, &changes).is_ok();
-            if let Some(slot) = inner.slots.get(name) {
-                slot.poke.notify_one();
-            }
-            drop(inner);
-            if !stored {
+            if !self.keep(name, &instance, &told) {
+                // They are asked for again.
                 tokio::time::sleep(QUIET).await;
             }
         }
+    }
+
+    /// Stores reports together with the number of the last one; whether that was done.
+    fn keep(&self, name: &str, instance: &str, told: &Reports) -> bool {
+        let mut inner = self.lock();
+        let Some(node) = inner.state.nodes.get(name) else {
+            return true;
+        };
+        if told.reports.is_empty() && told.lost == 0 && told.instance == instance {
+            return true;
+        }
+        let last = told.reports.last().map_or(told.last, |report| report.seq);
+        let record = NodeRecord {
+            reports: (told.instance.clone(), last),
+            ..node.clone()
+        };
+        let mut changes = vec![Change::Node(name.to_owned(), Box::new(record))];
+        if told.lost > 0 {
+            changes.push(report_event(name, now_ms(), format!("{} reports are lost", told.lost)));
+        }
+        for report in &told.reports {
+            changes.push(report_event(name, report.time_ms, describe(report)));
+        }
+        let stored = self.commit(&mut inner, &changes).is_ok();
+        if let Some(slot) = inner.slots.get(name) {
+            slot.poke.notify_one();
+        }
+        stored
     }
 
     /// What applying a fabric file would do.

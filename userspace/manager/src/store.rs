@@ -140,7 +140,7 @@ fn unsigned(value: i64) -> u64 {
 }
 
 fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
-    let mut run = |sql: &str, params: &[&dyn rusqlite::ToSql]| -> Result<(), StoreError> {
+    let run = |sql: &str, params: &[&dyn rusqlite::ToSql]| -> Result<(), StoreError> {
         tx.prepare_cached(sql)?.execute(params)?;
         Ok(())
     };
