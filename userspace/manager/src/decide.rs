@@ -180,7 +180,8 @@ impl<'a> Decider<'a> {
                 let done = self.shut_down();
                 if fabric.phase == Phase::ShuttingDown && done {
                     self.phase = Phase::Down;
-                    let lost = self.state.nodes.iter().filter(|(_, node)| node.shut_down);
+                    let away = |(name, node): &(&String, &NodeRecord)| node.shut_down && self.status(name).is_none();
+                    let lost = self.state.nodes.iter().filter(away);
                     let lost: Vec<_> = lost.map(|(name, _)| name.as_str()).collect();
                     let text = match lost.as_slice() {
                         [] => "node shutdown complete, from every node".into(),
@@ -347,9 +348,9 @@ impl<'a> Decider<'a> {
                 Some(ConnectionState::Stopped | ConnectionState::Created | ConnectionState::Broken)
             )
         };
-        let there = |side: usize| matches!(ends[side], EndSeen::There(_));
+        let known = |side: usize| !matches!(ends[side], EndSeen::Unknown);
         let again = [0, 1].into_iter().any(|side| {
-            old.up[side] && there(side) && matches!(now_at[side], None | Some(ConnectionState::Created))
+            old.up[side] && known(side) && matches!(now_at[side], None | Some(ConnectionState::Created))
         }) || (old.born <= self.state.fabric.started
             && old.nodes.iter().any(|name| self.lost.contains(name)));
         let packets = ends.iter().map(|end| match end {
@@ -507,7 +508,8 @@ pub fn shut_down(state: &State) -> Vec<Change> {
     nodes.collect()
 }
 
-/// The configuration of a node. It depends on nothing that changes before the next one.
+/// The configuration of a node. Start numbers of connections that the node has already are for resets to
+/// change: whoever sends this leaves them as the node has them.
 pub fn configuration(state: &State, name: &str, node: &NodeRecord) -> agent::Configuration {
     let mut connections = Vec::new();
     let mut partitions = BTreeSet::new();
@@ -549,7 +551,7 @@ pub fn configuration(state: &State, name: &str, node: &NodeRecord) -> agent::Con
                 hop_limit: settings.hop_limit,
                 flow_label: None,
                 mtu: settings.mtu,
-                start_psn: conn.config_psn,
+                start_psn: conn.start_psn,
                 start_xid: 0,
                 parameters: settings.params.iter().filter_map(own).collect(),
             });

@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use superp_control::{AgentClient, Configure, Report, Reports, Reset, Shutdown, Start};
+use superp_control::{AgentClient, Configuration, Configure, Report, Reports, Reset, Shutdown, Start};
 use tokio::sync::{watch, Notify};
 use tokio::task::JoinHandle;
 
@@ -321,10 +321,15 @@ impl Manager {
         let done = match command {
             Command::Capabilities => return self.capabilities(name, client).await,
             Command::Configure(configuration) => {
-                let body = Configure {
+                let mut body = Configure {
                     term,
                     configuration: (**configuration).clone(),
                 };
+                match client.configuration().await {
+                    Ok(Some(there)) => keep_lives(&mut body.configuration, &there.configuration),
+                    Ok(None) => {}
+                    Err(error) => return Err(short(client.base(), &error.to_string())),
+                }
                 client.configure(&body).await.map(drop)
             }
             Command::Start => client.start(&Start { term, generation }).await.map(drop),
@@ -537,6 +542,18 @@ impl Manager {
         self.commit(&mut inner, &changes)?;
         self.shared.wake.notify_one();
         Ok(())
+    }
+}
+
+/// Leaves connections in the life that they are in: only a reset begins another one.
+fn keep_lives(wanted: &mut Configuration, there: &Configuration) {
+    for conn in &mut wanted.connections {
+        let same = |old: &&superp_control::Connection| {
+            (old.cid, old.peer, old.peer_cid) == (conn.cid, conn.peer, conn.peer_cid)
+        };
+        if let Some(old) = there.connections.iter().find(same) {
+            (conn.start_psn, conn.start_xid) = (old.start_psn, old.start_xid);
+        }
     }
 }
 

@@ -263,13 +263,9 @@ impl Planner<'_> {
             for (name, end) in old.nodes.iter().zip(key.ends()) {
                 used.insert((name.clone(), end.cid));
             }
-            let mut conn = ConnRecord {
-                config_psn: old.start_psn,
-                ..old.clone()
-            };
+            let mut conn = old.clone();
             if afresh {
                 conn = next_life(&conn, 0);
-                conn.config_psn = conn.start_psn;
                 conn.want = Want::Run;
                 conn.born = self.generation;
             }
@@ -297,7 +293,6 @@ impl Planner<'_> {
                 nodes: [low_name.clone(), high_name.clone()],
                 settings,
                 born: self.generation,
-                config_psn: 0,
                 start_psn: 0,
                 life: 0,
                 want: Want::Run,

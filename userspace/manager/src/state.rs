@@ -153,8 +153,6 @@ pub struct ConnRecord {
     pub settings: Settings,
     /// The configuration that it came with.
     pub born: u64,
-    /// First packet sequence number that stands in the configuration.
-    pub config_psn: u32,
     /// First packet sequence number of the life that it is to be in; both ends alike.
     pub start_psn: u32,
     /// How many lives it had before.

@@ -111,7 +111,7 @@ fn every_mistake_is_told_and_nothing_is_used() {
         places,
         [
             "f.toml:6:1: there is no parameter pdl_ded_time",
-            "f.toml:12:52: a port cannot receive \"roce\"",
+            "f.toml:12:53: a port cannot receive \"roce\"",
             "f.toml:18:10: window 7 is outside 16..1024",
         ]
     );
@@ -160,7 +160,7 @@ fn each_mistake_has_its_message() {
         (
             "pdl_dead_time = 2_000_000_000",
             "pdl_conns_per_xpu = 4",
-            "f.toml:25:1: xpu01 has 6 connections, and pdl_conns_per_xpu allows 4",
+            "f.toml:27:1: xpu01 has 6 connections, and pdl_conns_per_xpu allows 4",
             "add pdl_conns_per_xpu = 6 to the table [parameters] of the fabric",
         ),
         (

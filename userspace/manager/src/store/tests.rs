@@ -66,7 +66,6 @@ fn conn() -> ConnRecord {
             params: Params::from([("pdl_dead_time".into(), u64::MAX)]),
         },
         born: 2,
-        config_psn: 1,
         start_psn: u32::MAX,
         life: 4,
         want: Want::Restart,

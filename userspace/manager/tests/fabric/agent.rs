@@ -27,6 +27,8 @@ pub enum Crash {
     AgentAfter,
     /// The host loses its power.
     Host,
+    /// And what it kept.
+    HostAndFiles,
 }
 
 /// What the agents of a test have in common.
@@ -95,11 +97,11 @@ impl Agent {
             world: world.clone(),
             starts: AtomicU64::new(0),
         });
-        agent.restart(false);
+        agent.restart(false, true);
         let listener = tokio::net::TcpListener::bind(&address).await.unwrap();
         let router = Router::new()
             .route("/v1/capabilities", get(capabilities))
-            .route("/v1/configuration", put(configure))
+            .route("/v1/configuration", put(configure).get(configuration))
             .route("/v1/status", get(status))
             .route("/v1/start", post(start))
             .route("/v1/shutdown", post(shutdown))
@@ -117,16 +119,19 @@ impl Agent {
         self.kernel.lock().unwrap()
     }
 
-    /// The agent starts again; with its host it has lost everything but the term.
-    pub fn restart(&self, host: bool) {
+    /// The agent starts again, with its host or without, with its files or without.
+    pub fn restart(&self, host: bool, files: bool) {
         let start = self.starts.fetch_add(1, Ordering::SeqCst);
         let mut kernel = self.lock();
         kernel.instance = format!("{}-{start}", self.address);
         kernel.reports.clear();
         if host {
-            kernel.state = None;
-            kernel.configuration = None;
             kernel.conns.clear();
+            // What the agent keeps says what the kernel should have; without its files it knows nothing.
+            match files {
+                true => kernel.state = kernel.configuration.as_ref().map(|_| NodeState::Partial),
+                false => (kernel.state, kernel.configuration) = (None, None),
+            }
         }
         drop(kernel);
         self.report(None);
@@ -190,7 +195,7 @@ impl Agent {
                 std::future::pending::<()>().await;
             }
             Some(crash) => {
-                self.restart(crash == Crash::Host);
+                self.restart(matches!(crash, Crash::Host | Crash::HostAndFiles), crash != Crash::HostAndFiles);
                 return (StatusCode::BAD_GATEWAY, "the agent is gone").into_response();
             }
         }
@@ -296,6 +301,20 @@ fn configured(kernel: &Kernel, changed: bool) -> Answer {
     Ok(Json(answer).into_response())
 }
 
+async fn configuration(State(agent): Shared) -> Response {
+    let kernel = agent.lock();
+    match kernel.configuration.clone() {
+        Some(configuration) => {
+            let term = kernel.term;
+            Json(Configure { term, configuration }).into_response()
+        }
+        None => {
+            let problem = Problem::new(ProblemKind::NotFound, 404, "the node has no configuration");
+            (StatusCode::NOT_FOUND, Json(problem)).into_response()
+        }
+    }
+}
+
 fn conn_status(conn: &Connection) -> ConnectionStatus {
     let local = conn.local.unwrap();
     ConnectionStatus {
@@ -332,7 +351,7 @@ async fn configure(State(agent): Shared, Json(body): Json<Configure>) -> Respons
             if old.generation > wanted.generation {
                 return refuse(ProblemKind::Generation, 409, "an older configuration");
             }
-            if *old == wanted {
+            if *old == wanted && kernel.state() != NodeState::Partial {
                 return configured(kernel, false);
             }
         }
@@ -439,7 +458,7 @@ async fn stop_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<
 async fn reset_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<Reset>) -> Response {
     let world = agent.world.clone();
     let act = |kernel: &mut Kernel| {
-        change(kernel, cid, body.generation, |conn| {
+        let answer = change(kernel, cid, body.generation, |conn| {
             if !body.hard && conn.state != ConnectionState::Stopped {
                 return refuse(ProblemKind::State, 409, format!("it is {}", conn.state));
             }
@@ -452,7 +471,13 @@ async fn reset_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json
             conn.cause = None;
             conn.start_psn = psn;
             Ok(())
-        })
+        })?;
+        // The new life is what is configured from now on.
+        let configured = kernel.configuration.iter_mut().flat_map(|configuration| &mut configuration.connections);
+        for conn in configured.filter(|conn| conn.cid == cid) {
+            conn.start_psn = body.start_psn.unwrap_or(conn.start_psn);
+        }
+        Ok(answer)
     };
     agent.command(body.term, act).await
 }

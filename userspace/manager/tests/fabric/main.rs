@@ -407,6 +407,7 @@ async fn manager_agent_or_host_killed_at_every_step_comes_to_the_same_end() {
         Crash::AgentBefore,
         Crash::AgentAfter,
         Crash::Host,
+        Crash::HostAndFiles,
     ] {
         let begin = Instant::now();
         let mut at = 1;
@@ -424,7 +425,7 @@ async fn manager_agent_or_host_killed_at_every_step_comes_to_the_same_end() {
         }
         println!("{crash:?} at each of {steps} commands: the same end, {:.1} s", begin.elapsed().as_secs_f64());
     }
-    assert_eq!(runs, 5 * steps);
+    assert_eq!(runs, 6 * steps);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
