@@ -11,9 +11,10 @@ use kernel::{
 };
 
 use crate::{
-    kapi::pages::Pages,
+    kapi::{pages::Pages, process::Process},
     node::{Node, Refusal},
     proto::{Atomic as AtomicOp, Code},
+    qp::Qp,
 };
 
 /// The peer may read.
@@ -24,8 +25,11 @@ pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
 pub(crate) const LOCAL_WRITE: u32 = 1 << 2;
 /// The peer may use atomic operations.
 pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
+/// The peer may send into it by its key: it is a receive context [proto 4.9].
+pub(crate) const RECEIVE: u32 = 1 << 4;
 /// All access bits.
-pub(crate) const ACCESS_MASK: u32 = REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC;
+pub(crate) const ACCESS_MASK: u32 =
+    REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE;
 
 /// Bits of an RMA address below the key.
 const OFFSET_BITS: u32 = 40;
@@ -43,8 +47,9 @@ pub(crate) struct Region {
     len: u64,
     access: u32,
     partition: u32,
-    pid: u32,
-    qpn: Atomic<u32>,
+    process: Process,
+    /// The owner's; it does not own the region.
+    qp: Arc<Qp>,
     pages: Pages,
     remote_reads: Atomic<u64>,
     remote_writes: Atomic<u64>,
@@ -59,7 +64,6 @@ pub(crate) struct RegionInfo {
     pub(crate) access: u32,
     pub(crate) partition: u32,
     pub(crate) qpn: u32,
-    pub(crate) pid: u32,
     pub(crate) remote_reads: u64,
     pub(crate) remote_writes: u64,
 }
@@ -83,7 +87,7 @@ impl Region {
         len: u64,
         access: u32,
         partition: u32,
-        pid: u32,
+        qp: Arc<Qp>,
     ) -> Result<Arc<Region>, Refusal> {
         if len == 0 {
             return Err(Refusal::new(
@@ -103,10 +107,12 @@ impl Region {
                 c"a region must not cross a multiple of 2^40",
             ));
         }
-        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC) != 0;
+        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE) != 0;
         let pages = Pages::pin(addr, len, writable)
             .map_err(|e| Refusal::new(e, c"memory of the region cannot be pinned"))?;
 
+        let process = Process::current()
+            .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
         // Keys are drawn and entered under one lock, so that none is taken between the two.
         let config = node.config().lock();
         let mut key = None;
@@ -125,8 +131,8 @@ impl Region {
                 len,
                 access,
                 partition,
-                pid,
-                qpn: Atomic::new(0),
+                process,
+                qp,
                 pages,
                 remote_reads: Atomic::new(0),
                 remote_writes: Atomic::new(0),
@@ -147,14 +153,19 @@ impl Region {
         node.regions().remove(self.key);
     }
 
-    /// Remembers the queue pair number of the owner, for people who look.
-    pub(crate) fn set_qpn(&self, qpn: u32) {
-        self.qpn.store(qpn, Relaxed);
+    /// The queue pair of its owner.
+    pub(crate) fn qp(&self) -> &Arc<Qp> {
+        &self.qp
     }
 
     /// The 24-bit key.
     pub(crate) fn key(&self) -> u32 {
         self.key
+    }
+
+    /// The process that registered it.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// The pinned memory.
@@ -173,6 +184,17 @@ impl Region {
         self.access & access == access
     }
 
+    /// Checks a Send of a peer to `offset` of the receive context [proto 4.9, 5].
+    pub(crate) fn context_offset(
+        &self,
+        offset: u32,
+        len: u64,
+        partition: u32,
+    ) -> Result<u64, Code> {
+        self.check_rights(RECEIVE, partition)?;
+        self.check_bounds(offset.into(), len)
+    }
+
     /// Checks a remote operation and gives the offset of its first byte [proto 5].
     pub(crate) fn remote_offset(
         &self,
@@ -181,21 +203,29 @@ impl Region {
         access: u32,
         partition: u32,
     ) -> Result<u64, Code> {
+        self.check_rights(access, partition)?;
+        // The region lies within one multiple of 2^40, so the low bits are compared as they are.
+        let offset = (rma_addr & OFFSET_MASK)
+            .checked_sub(self.addr & OFFSET_MASK)
+            .ok_or(Code::ACCESS_BOUNDS)?;
+        self.check_bounds(offset, len)
+    }
+
+    fn check_rights(&self, access: u32, partition: u32) -> Result<(), Code> {
         if self.partition != 0 && self.partition != partition {
             return Err(Code::ACCESS_PARTITION);
         }
         if !self.grants(access) {
             return Err(Code::ACCESS_PERMISSION);
         }
-        // The region lies within one multiple of 2^40, so the low bits are compared as they are.
-        let offset = (rma_addr & OFFSET_MASK)
-            .checked_sub(self.addr & OFFSET_MASK)
-            .ok_or(Code::ACCESS_BOUNDS)?;
-        let end = offset.checked_add(len).ok_or(Code::ACCESS_BOUNDS)?;
-        if end > self.len {
-            return Err(Code::ACCESS_BOUNDS);
+        Ok(())
+    }
+
+    fn check_bounds(&self, offset: u64, len: u64) -> Result<u64, Code> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(offset),
+            _ => Err(Code::ACCESS_BOUNDS),
         }
-        Ok(offset)
     }
 
     /// Counts bytes that a peer has read.
@@ -231,8 +261,7 @@ impl Region {
             rma_addr: u64::from(self.key) << OFFSET_BITS | self.addr & OFFSET_MASK,
             access: self.access,
             partition: self.partition,
-            qpn: self.qpn.load(Relaxed),
-            pid: self.pid,
+            qpn: self.qp.qpn(),
             remote_reads: self.remote_reads.load(Relaxed),
             remote_writes: self.remote_writes.load(Relaxed),
         }

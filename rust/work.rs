@@ -23,6 +23,8 @@ use crate::{
 pub(crate) enum WorkOp {
     /// A message to the queue pair `dest`, with immediate data if there is any.
     Send { imm: Option<u32> },
+    /// A message to the peer's receive context `key`, at this offset.
+    SendKeyed { key: u32, offset: u32 },
     /// Local memory to the peer's, at this RMA address. With immediate data the queue pair `dest` is
     /// told when all of it is there.
     Write { remote: u64, imm: Option<u32> },
@@ -41,8 +43,20 @@ pub(crate) enum WorkOp {
 impl WorkOp {
     /// Whether the peer's queue pair takes a message in, which it may refuse for want of a buffer.
     pub(crate) fn is_message(&self) -> bool {
-        matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+        matches!(
+            self,
+            Self::Send { .. } | Self::SendKeyed { .. } | Self::Write { imm: Some(_), .. }
+        )
     }
+}
+
+/// Where a work goes, as far as the order of works is concerned: to a queue pair, or without one,
+/// to the memory that one socket accesses.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) struct FlowId {
+    qpn: u32,
+    /// [`Ticket::source`] where there is no queue pair.
+    source: usize,
 }
 
 /// Where the local bytes are.
@@ -63,12 +77,14 @@ pub(crate) struct Work {
     /// What completes it, exactly once.
     pub(crate) ticket: Ticket,
     /// Queue pair of the peer: of a message its destination, of a remote access the one that the
-    /// socket is connected to. Works with the same destination start in the order of posting.
+    /// socket is connected to, or 0. Works of the same flow start in the order of posting.
     pub(crate) dest: u32,
     pub(crate) op: WorkOp,
     /// Bytes.
     pub(crate) len: u32,
     pub(crate) local: Local,
+    /// It starts when all before it in its flow are complete.
+    pub(crate) fence: bool,
     /// Place in the order of its flow; written when the work leaves the queue.
     order: Atomic<u64>,
     /// How often the peer refused it for want of a buffer when its socket was closed.
@@ -92,6 +108,7 @@ impl Work {
         op: WorkOp,
         len: u32,
         local: Local,
+        fence: bool,
     ) -> Result<ListArc<Work>> {
         ListArc::pin_init(
             try_pin_init!(Work {
@@ -101,12 +118,24 @@ impl Work {
                 op,
                 len,
                 local,
+                fence,
                 order: Atomic::new(0),
                 refusals: Atomic::new(0),
                 placed: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The flow that it is part of.
+    pub(crate) fn flow(&self) -> FlowId {
+        FlowId {
+            qpn: self.dest,
+            source: match self.dest {
+                0 => self.ticket.source(),
+                _ => 0,
+            },
+        }
     }
 
     pub(crate) fn set_order(&self, order: u64) {

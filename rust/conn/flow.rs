@@ -2,7 +2,8 @@
 
 //! Flows: the requests of one connection towards one queue pair of the peer, in order.
 //!
-//! Several sockets that talk to the same remote queue pair share its flow. The order of messages
+//! Several sockets that talk to the same remote queue pair share its flow; a socket that talks to
+//! none has its own. A work with a fence waits until nothing of its flow is under way. The order of messages
 //! is kept when the peer refuses one for want of a buffer: everything it refused afterwards is put
 //! back in front, and the first message of the new run says `start`. A peer without extensions
 //! cannot be told so; towards it one message at a time is under way.
@@ -15,7 +16,7 @@ use kernel::{
 
 use crate::{
     proto::Code,
-    work::{Work, WorkOp},
+    work::{FlowId, Work, WorkOp},
 };
 
 /// No flow.
@@ -43,7 +44,7 @@ pub(super) struct Active {
 
 /// One flow; see the module. Its slot is free when nothing is queued or under way.
 pub(super) struct Flow {
-    qpn: u32,
+    id: FlowId,
     queue: List<Work>,
     /// Refused works in their order, until all messages under way have ended.
     refused: List<Work>,
@@ -53,8 +54,8 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
-    /// A message of several transactions is under way: no other follows it before it ends, because
-    /// transactions do not say which message they are of.
+    /// A message is under way that no other follows before it ends: one of several transactions,
+    /// which do not say which message they are of, or one to a receive context.
     long: bool,
     /// The next message is the first of a run.
     start: bool,
@@ -67,9 +68,9 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    fn new(qpn: u32) -> Self {
+    fn new(id: FlowId) -> Self {
         Flow {
-            qpn,
+            id,
             queue: List::new(),
             refused: List::new(),
             current: None,
@@ -177,10 +178,10 @@ impl Flows {
         self.wake(index);
     }
 
-    /// The slot of the flow to `qpn`, made where there is none; `None` without room for a new one.
-    pub(super) fn slot(&mut self, qpn: u32) -> Option<u32> {
+    /// The slot of flow `id`, made where there is none; `None` without room for a new one.
+    pub(super) fn slot(&mut self, id: FlowId) -> Option<u32> {
         if let Some(flow) = self.flow(self.recent) {
-            if flow.qpn == qpn {
+            if flow.id == id {
                 return Some(self.recent);
             }
         }
@@ -188,7 +189,7 @@ impl Flows {
         for (i, flow) in self.flows.iter().enumerate() {
             if flow.is_free() {
                 free = free.or(Some(i));
-            } else if flow.qpn == qpn {
+            } else if flow.id == id {
                 return u32::try_from(i).ok();
             }
         }
@@ -196,14 +197,14 @@ impl Flows {
             Some(i) => {
                 let flow = self.flows.get_mut(i)?;
                 let (ready, next_ready) = (flow.ready, flow.next_ready);
-                *flow = Flow::new(qpn);
+                *flow = Flow::new(id);
                 // It may still stand on the list of ready flows.
                 (flow.ready, flow.next_ready) = (ready, next_ready);
                 i
             }
             None => {
                 let next = self.flows.len();
-                self.flows.push_within_capacity(Flow::new(qpn)).ok()?;
+                self.flows.push_within_capacity(Flow::new(id)).ok()?;
                 next
             }
         };
@@ -303,9 +304,18 @@ impl Flows {
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
         };
+        // What was refused is in front of it again before nothing is under way.
+        if head.fence && flow.works > 0 {
+            return Next::Nothing;
+        }
         let mut long = false;
         if head.op.is_message() {
-            long = matches!(head.op, WorkOp::Send { .. }) && u64::from(head.len) > one;
+            long = match head.op {
+                WorkOp::Send { .. } => u64::from(head.len) > one,
+                // It cannot say `start`: alone, it needs none.
+                WorkOp::SendKeyed { .. } => true,
+                _ => false,
+            };
             if busy || (long && sending) {
                 return Next::Nothing;
             }
@@ -313,7 +323,9 @@ impl Flows {
         let work = head.remove();
         let mut start = false;
         if work.op.is_message() {
-            start = core::mem::take(&mut flow.start);
+            if !matches!(work.op, WorkOp::SendKeyed { .. }) {
+                start = core::mem::take(&mut flow.start);
+            }
             flow.long = long;
             flow.sends = flow.sends.saturating_add(1);
         }

@@ -15,6 +15,9 @@ use crate::{
 /// The message operation of v0.4, to ask the core how long one may be.
 pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
 
+/// The operation for receive contexts.
+pub(super) const KEYED_SEND: ReqOp = ReqOp::Send { key: 0, offset: 0 };
+
 /// Refusals after which a message of a closed socket is given up: about two seconds.
 const ORPHAN_REFUSALS: u32 = 100;
 
@@ -140,6 +143,10 @@ impl Inner {
         let mut rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => self.message_op(dest, submitted, total, imm, start),
+            WorkOp::SendKeyed { key, offset } => ReqOp::Send {
+                key,
+                offset: offset.wrapping_add(submitted as u32),
+            },
             WorkOp::Write {
                 imm: imm @ Some(_), ..
             } if placed => {
@@ -302,7 +309,7 @@ impl Inner {
     /// Whether a refused message goes again: for ever while its socket is open.
     fn may_repeat(&self, work: &Work, placed: bool) -> bool {
         let message = match work.op {
-            WorkOp::Send { .. } => true,
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => true,
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
         };
@@ -313,7 +320,7 @@ impl Inner {
 
     pub(super) fn count_posted(&mut self, work: &Work) {
         match work.op {
-            WorkOp::Send { .. } => count(&mut self.stats.tx_messages, 1),
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => count(&mut self.stats.tx_messages, 1),
             WorkOp::Write { .. } => count(&mut self.stats.tx_writes, 1),
             WorkOp::Read { .. } => count(&mut self.stats.tx_reads, 1),
             WorkOp::Atomic { .. } => count(&mut self.stats.tx_atomics, 1),

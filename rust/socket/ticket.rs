@@ -92,6 +92,11 @@ impl Ticket {
         }
     }
 
+    /// Tells the socket from others that have something under way. Any context.
+    pub(crate) fn source(&self) -> usize {
+        Arc::as_ptr(&self.qp).addr()
+    }
+
     /// Whether the socket is still open. Any context.
     pub(crate) fn alive(&self) -> bool {
         self.qp.endpoint.sock.alive()

@@ -220,9 +220,11 @@ TEST_F(rma, post__refusals_have_names)
 	} while (0)
 
 	rma = good;
-	rma.rsvd = 1;
+	rma.flags = SUPERP_RMA_F_FENCE << 1;
 	REFUSED(EINVAL);
-	rma.rsvd2 = 1;
+	rma.flags = 1 << 15 | SUPERP_RMA_F_FENCE;
+	REFUSED(EINVAL);
+	rma.rsvd = 1;
 	REFUSED(EINVAL);
 	rma.op = 0;
 	REFUSED(EOPNOTSUPP);

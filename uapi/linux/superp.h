@@ -83,7 +83,9 @@ struct sockaddr_superp {
 #define SUPERP_ACCESS_LOCAL_WRITE	(1u << 2)
 /* Atomic operations of peers. */
 #define SUPERP_ACCESS_REMOTE_ATOMIC	(1u << 3)
-#define SUPERP_ACCESS_MASK		0xfu
+/* Peers may send into the region by its key: it is a receive context. */
+#define SUPERP_ACCESS_RECEIVE		(1u << 4)
+#define SUPERP_ACCESS_MASK		0x1fu
 
 /**
  * struct superp_mr_reg - register memory: SUPERP_IOC_MR_REG
@@ -163,7 +165,7 @@ struct superp_mr_dereg {
  * @max_message: largest message send() takes now, bytes; 0 before connect and
  *	when the connection is gone
  * @min_message: smallest
- * @rsvd: zero
+ * @max_keyed: largest message that goes by %SUPERP_CMSG_KEY, bytes; 0 as above
  */
 struct superp_qp_info {
 	__u32	qpn;
@@ -171,7 +173,7 @@ struct superp_qp_info {
 	__u32	flags;
 	__u32	max_message;
 	__u32	min_message;
-	__u32	rsvd;
+	__u32	max_keyed;
 };
 /* The connection speaks the extension opcodes. */
 #define SUPERP_QP_F_EXT		(1u << 0)
@@ -206,6 +208,43 @@ struct superp_qp_info {
  */
 #define SUPERP_CMSG_IMM		4	/* sendmsg and recvmsg: __u32 */
 
+/*
+ * A message to a receive context: instead of waiting to be received, its bytes
+ * go to a place that the receiver has chosen.
+ */
+#define SUPERP_CMSG_KEY		5	/* sendmsg and recvmsg: struct superp_key */
+
+/**
+ * struct superp_key - a place in a receive context
+ * @key: of a region that was registered with %SUPERP_ACCESS_RECEIVE
+ * @offset: of the first byte in it
+ * @length: recvmsg(): bytes placed; sendmsg(): zero, the data says
+ * @rsvd: zero
+ *
+ * With sendmsg() the message's bytes go there, at the peer; it needs no queue
+ * pair number.  A message has 16 bytes (22 on SUPERP-lite) to what one
+ * transaction carries (@max_keyed of struct superp_qp_info), also with
+ * extensions.
+ *
+ * With recvmsg() an empty message tells that all bytes are in place, one for
+ * each message that was sent; it comes to the socket that the region belongs
+ * to.  Other implementations may fill several places in one transaction: then
+ * @offset is the lowest one and @length the sum.
+ *
+ * Errors of sendmsg(), beside those of send(): EINVAL (a reserved field,
+ * @offset and data go beyond 2^32, or another control message beside it),
+ * EMSGSIZE (too short or too long).  The peer's refusal is the pending error,
+ * with a completion: EACCES (%SUPERP_ERR_ACCESS: no such key, out of bounds,
+ * no %SUPERP_ACCESS_RECEIVE, another partition), ECONNREFUSED (the owner does
+ * not receive from here).
+ */
+struct superp_key {
+	__u32	key;
+	__u32	offset;
+	__u32	length;
+	__u32	rsvd;
+};
+
 enum superp_rma_op {
 	SUPERP_RMA_WRITE = 1,	/* local memory to the peer's */
 	SUPERP_RMA_READ = 2,	/* the peer's memory to local memory */
@@ -218,17 +257,17 @@ enum superp_rma_op {
 /**
  * struct superp_rma - one remote read or write
  * @op: enum superp_rma_op
- * @rsvd: zero
+ * @flags: SUPERP_RMA_F_* bits
  * @key: key of the local region of this socket
  * @local_addr: address of the first local byte, inside the region
  * @remote_addr: RMA address at the peer
  * @length: bytes, 0 to %SUPERP_MAX_RMA; under 16, a write needs a connection
  *	with extensions.  A length of 0 is a round trip without access: @key and
  *	both addresses are ignored.
- * @rsvd2: zero
+ * @rsvd: zero
  * @token: given back in the completion
  *
- * Errors of sendmsg(): EINVAL (reserved field, data given, malformed control
+ * Errors of sendmsg(): EINVAL (unknown flag, reserved field, data given, malformed control
  * message), EOPNOTSUPP (unknown @op), EMSGSIZE (@length over %SUPERP_MAX_RMA,
  * or too short for this connection), ENOENT (no such region of this socket),
  * ERANGE (not all local bytes are in the region), EACCES (a read into a region
@@ -237,14 +276,21 @@ enum superp_rma_op {
  */
 struct superp_rma {
 	__u16	op;
-	__u16	rsvd;
+	__u16	flags;
 	__u32	key;
 	__u64	local_addr;
 	__u64	remote_addr;
 	__u32	length;
-	__u32	rsvd2;
+	__u32	rsvd;
 	__u64	token;
 };
+
+/*
+ * Fence: the request starts when everything that the socket has sent before to
+ * the same queue pair is complete, requests and messages, whether with success
+ * or not.  What is sent to that queue pair afterwards starts after it.
+ */
+#define SUPERP_RMA_F_FENCE	(1u << 0)
 
 /**
  * struct superp_atomic - one atomic operation on 64 bits of the peer's memory

@@ -251,7 +251,7 @@ impl<A: Slabs> Target<A> {
                 }
             }
             Op::Write(write) => owner.write(write.address, block)?,
-            Op::Send(send) => owner.send(send.key, send.offset, block)?,
+            Op::Send(send) => owner.send(xid, send.key, send.offset, block)?,
             Op::SendQp(send) => owner.send_qp(segment(send.qp, None), block)?,
             Op::WriteExt(write) => {
                 let flags = write.flags;

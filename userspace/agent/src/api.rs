@@ -317,6 +317,13 @@ async fn readyz(State(agent): Shared) -> Answer<Well> {
     .await
 }
 
+/// The status for Prometheus.
+async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
+    let Json(status) = blocking(agent, |agent| agent.status(true)).await?;
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, crate::metrics::metrics(&status)))
+}
+
 #[derive(OpenApi)]
 #[openapi(
     info(title = "superp-agent", description = "The SUPERp agent of one node."),
@@ -379,6 +386,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route("/v1/events", get(events))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

@@ -101,3 +101,6 @@ fn outcomes(plan: &Plan, failed: usize, error: &Error, undone: bool) -> Vec<Outc
     };
     plan.outcomes.iter().map(became).collect()
 }
+
+#[cfg(test)]
+mod tests;

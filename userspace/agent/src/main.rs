@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod device;
 mod kernel;
+mod metrics;
 mod notify;
 mod plan;
 mod reap;

@@ -493,6 +493,9 @@ pub struct Region {
     pub remote_reads: u64,
     /// Bytes that peers have written.
     pub remote_writes: u64,
+    /// What that process executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl Region {
@@ -508,6 +511,7 @@ impl Region {
             pid: o.int(region::PID),
             remote_reads: o.int(region::REMOTE_READS).unwrap_or(0),
             remote_writes: o.int(region::REMOTE_WRITES).unwrap_or(0),
+            command: o.text(region::COMMAND),
         })
     }
 }
@@ -538,6 +542,12 @@ pub struct Qp {
     pub rx_queued: u64,
     /// Operations that are not complete.
     pub pending: u32,
+    /// What the process that made it executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Inode number of the socket: the processes with a link `socket:[NUMBER]` in `/proc/PID/fd` have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
 }
 
 impl Qp {
@@ -552,6 +562,8 @@ impl Qp {
             rx_messages: o.int(qp::RX_MESSAGES).unwrap_or(0),
             rx_queued: o.int(qp::RX_QUEUED).unwrap_or(0),
             pending: o.int(qp::PENDING).unwrap_or(0),
+            command: o.text(qp::COMMAND),
+            inode: o.int(qp::INODE),
         })
     }
 }

@@ -1020,12 +1020,14 @@ pub mod region {
     /// Queue pair that owns the region; 0 when it is not bound. (u32)
     pub const QPN: u16 = 7;
     /// Process that registered the region, as the reader's pid namespace knows it; absent
-    /// when it does not. (u32)
+    /// when it does not, or when the process has ended. (u32)
     pub const PID: u16 = 8;
     /// Bytes that peers have read. (uint)
     pub const REMOTE_READS: u16 = 9;
     /// Bytes that peers have written. (uint)
     pub const REMOTE_WRITES: u16 = 10;
+    /// Name of the command that the process executes; goes with pid. (string)
+    pub const COMMAND: u16 = 11;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -1078,6 +1080,11 @@ pub mod region {
             name: "remote-writes",
             nested: None,
         },
+        super::Attr {
+            number: COMMAND,
+            name: "command",
+            nested: None,
+        },
     ];
 }
 
@@ -1092,7 +1099,7 @@ pub mod qp {
     /// Queue pair of the peer. (u32)
     pub const REMOTE_QPN: u16 = 4;
     /// Process that made the socket, as the reader's pid namespace knows it; absent when it
-    /// does not. (u32)
+    /// does not, or when the process has ended. (u32)
     pub const PID: u16 = 5;
     /// Messages sent. (uint)
     pub const TX_MESSAGES: u16 = 6;
@@ -1102,6 +1109,11 @@ pub mod qp {
     pub const RX_QUEUED: u16 = 8;
     /// Operations submitted and not yet complete. (u32)
     pub const PENDING: u16 = 9;
+    /// Name of the command that the process executes; goes with pid. (string)
+    pub const COMMAND: u16 = 10;
+    /// Inode number of the socket. Links socket:[NUMBER] in /proc/PID/fd name the processes
+    /// that have it, whoever made it. (uint)
+    pub const INODE: u16 = 11;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -1147,6 +1159,16 @@ pub mod qp {
         super::Attr {
             number: PENDING,
             name: "pending",
+            nested: None,
+        },
+        super::Attr {
+            number: COMMAND,
+            name: "command",
+            nested: None,
+        },
+        super::Attr {
+            number: INODE,
+            name: "inode",
             nested: None,
         },
     ];

@@ -48,7 +48,7 @@ impl Owner for Sink {
     fn atomic(&mut self, _: Atomic) -> Result<u64, Code> {
         Ok(0)
     }
-    fn send(&mut self, _: u32, _: u32, _: Block) -> Result<(), Code> {
+    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
         Ok(())
     }
     fn send_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {

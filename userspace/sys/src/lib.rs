@@ -7,12 +7,12 @@
 //! request gives exactly one [`Completion`].
 //!
 //! ```no_run
-//! use superp_sys::{Access, Address, Memory, Socket};
+//! use superp_sys::{Access, Address, Memory, Socket, With};
 //!
 //! let socket = Socket::new()?;
 //! socket.connect(&Address::new("10.23.0.1".parse().unwrap(), 0))?;
 //! let region = socket.register(Memory::new(4096)?, Access::LOCAL_WRITE, 0)?;
-//! socket.read(&region, 0, 0x12_3456_789a_bcde, 4096, 1)?;
+//! socket.read(&region, 0, 0x12_3456_789a_bcde, 4096, 1, With::default())?;
 //! let done = socket.wait_completion(None)?.expect("no timeout was given");
 //! assert_eq!(done.token, 1);
 //! # Ok::<(), std::io::Error>(())
@@ -26,4 +26,6 @@ pub mod uapi;
 
 pub use device::{device_index, device_name};
 pub use memory::Memory;
-pub use socket::{Access, Address, Atomic, Completion, Info, Received, Region, Socket};
+pub use socket::{
+    Access, Address, Atomic, Completion, Info, Placed, Received, Region, Socket, With,
+};

@@ -87,6 +87,8 @@ impl Access {
     pub const LOCAL_WRITE: Self = Self(uapi::SUPERP_ACCESS_LOCAL_WRITE);
     /// Peers may use atomic operations on it.
     pub const REMOTE_ATOMIC: Self = Self(uapi::SUPERP_ACCESS_REMOTE_ATOMIC);
+    /// Peers may send into it by its key.
+    pub const RECEIVE: Self = Self(uapi::SUPERP_ACCESS_RECEIVE);
 }
 
 impl BitOr for Access {
@@ -94,6 +96,25 @@ impl BitOr for Access {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+/// What a request may have besides its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct With {
+    /// It starts when everything that the socket has sent before to the same queue pair is complete.
+    pub fence: bool,
+    /// Of a write: when all bytes are there, the peer's queue pair receives an empty message with this
+    /// immediate data.
+    pub imm: Option<u32>,
+}
+
+impl With {
+    fn flags(self) -> u16 {
+        match self.fence {
+            true => uapi::SUPERP_RMA_F_FENCE,
+            false => 0,
+        }
     }
 }
 
@@ -122,9 +143,22 @@ pub struct Received {
     pub truncated: bool,
     /// Immediate data that came with it; of a write it comes with an empty message.
     pub imm: Option<u32>,
+    /// The bytes are in a receive context, the message itself is empty.
+    pub placed: Option<Placed>,
     /// Node and connection that it came from. The number of the sender's queue pair is not known
     /// (0).
     pub from: Address,
+}
+
+/// Bytes that a peer has sent into a receive context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Key of the region.
+    pub key: u32,
+    /// The first of them in it.
+    pub offset: u32,
+    /// How many.
+    pub length: u32,
 }
 
 /// The outcome of a request.
@@ -157,6 +191,8 @@ pub struct Info {
     pub max_message: u32,
     /// Shortest.
     pub min_message: u32,
+    /// Longest message to a receive context, bytes.
+    pub max_keyed: u32,
 }
 
 /// A queue pair.
@@ -216,6 +252,7 @@ impl Socket {
             ordered: info.flags & uapi::SUPERP_QP_F_ORDERED != 0,
             max_message: info.max_message,
             min_message: info.min_message,
+            max_keyed: info.max_keyed,
         })
     }
 
@@ -246,17 +283,38 @@ impl Socket {
         call::send_imm(self.as_fd(), message, imm).map(drop)
     }
 
+    /// Sends a message to the peer's receive context `key`: its bytes go to `offset` there, and the
+    /// socket that the context belongs to receives an empty message that tells so.
+    ///
+    /// # Errors
+    ///
+    /// As of [`send`](Self::send). EMSGSIZE: under 16 bytes, or over [`Info::max_keyed`]. EINVAL: it
+    /// would go beyond 2^32.
+    pub fn send_key(&self, message: &[u8], key: u32, offset: u32) -> Result<()> {
+        let key = uapi::superp_key {
+            key,
+            offset,
+            ..Default::default()
+        };
+        call::send_key(self.as_fd(), message, &key).map(drop)
+    }
+
     /// Receives a message; waits for it. `None`: the receiving side was shut down.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
-        let (len, flags, name, imm) = call::receive(self.as_fd(), buffer)?;
-        if len == 0 && flags & libc::MSG_EOR == 0 {
+        let message = call::receive(self.as_fd(), buffer)?;
+        if message.len == 0 && message.flags & libc::MSG_EOR == 0 {
             return Ok(None);
         }
         Ok(Some(Received {
-            len,
-            truncated: flags & libc::MSG_TRUNC != 0,
-            imm,
-            from: Address::from_name(&name),
+            len: message.len,
+            truncated: message.flags & libc::MSG_TRUNC != 0,
+            imm: message.imm,
+            placed: message.placed.map(|placed| Placed {
+                key: placed.key,
+                offset: placed.offset,
+                length: placed.length,
+            }),
+            from: Address::from_name(&message.name),
         }))
     }
 
@@ -313,7 +371,8 @@ impl Socket {
     ///
     /// `InvalidInput`: the bytes are not inside the region. EMSGSIZE: more than `SUPERP_MAX_RMA`, or
     /// 1 to 15 on a connection without extensions. ENOBUFS: too many requests under way. ENOTCONN.
-    /// ECONNRESET or ETIMEDOUT: the connection broke.
+    /// ECONNRESET or ETIMEDOUT: the connection broke. With an immediate, EOPNOTSUPP: the connection has
+    /// no extensions. EDESTADDRREQ: the socket is connected to no queue pair.
     pub fn write(
         &self,
         region: &Region,
@@ -321,33 +380,15 @@ impl Socket {
         remote: u64,
         length: u32,
         token: u64,
+        with: With,
     ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, None)
-    }
-
-    /// As [`write`](Self::write); when all bytes are there, the peer's queue pair receives an empty
-    /// message with this immediate data.
-    ///
-    /// # Errors
-    ///
-    /// EOPNOTSUPP: the connection has no extensions. EDESTADDRREQ: the socket is connected to no queue
-    /// pair.
-    pub fn write_imm(
-        &self,
-        region: &Region,
-        offset: usize,
-        remote: u64,
-        length: u32,
-        token: u64,
-        imm: u32,
-    ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, Some(imm))
+        let mut rma = region.request(uapi::SUPERP_RMA_WRITE, offset, remote, length, token)?;
+        rma.flags = with.flags();
+        call::request(self.as_fd(), &rma, with.imm)
     }
 
     /// Reads `length` bytes of the peer's memory at `remote` to `offset` of a region. Its completion
-    /// carries `token`. Errors as of [`write`](Self::write).
+    /// carries `token`. Errors as of [`write`](Self::write); with an immediate, EINVAL.
     pub fn read(
         &self,
         region: &Region,
@@ -355,9 +396,11 @@ impl Socket {
         remote: u64,
         length: u32,
         token: u64,
+        with: With,
     ) -> Result<()> {
-        let rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
-        call::request(self.as_fd(), &rma, None)
+        let mut rma = region.request(uapi::SUPERP_RMA_READ, offset, remote, length, token)?;
+        rma.flags = with.flags();
+        call::request(self.as_fd(), &rma, with.imm)
     }
 
     /// Changes the 8 bytes at `remote` of the peer's memory, once and atomically; what they were is put
@@ -365,7 +408,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// As of [`write`](Self::write); EINVAL: `remote` is no multiple of 8. EOPNOTSUPP: the connection
+    /// As of [`write`](Self::write); EINVAL: `remote` is no multiple of 8, or an immediate. EOPNOTSUPP: the connection
     /// has no extensions.
     pub fn atomic(
         &self,
@@ -374,18 +417,21 @@ impl Socket {
         remote: u64,
         change: Atomic,
         token: u64,
+        with: With,
     ) -> Result<()> {
         let (op, operand, compare) = match change {
             Atomic::FetchAdd(operand) => (uapi::SUPERP_RMA_FETCH_ADD, operand, 0),
             Atomic::CompareSwap { compare, swap } => (uapi::SUPERP_RMA_COMPARE_SWAP, swap, compare),
             Atomic::Swap(operand) => (uapi::SUPERP_RMA_SWAP, operand, 0),
         };
+        let mut rma = region.request(op, offset, remote, 8, token)?;
+        rma.flags = with.flags();
         let atomic = uapi::superp_atomic {
-            rma: region.request(op, offset, remote, 8, token)?,
+            rma,
             operand,
             compare,
         };
-        call::atomic(self.as_fd(), &atomic)
+        call::atomic(self.as_fd(), &atomic, with.imm)
     }
 
     /// Asks for a round trip to the peer and back that touches no memory. Its completion carries

@@ -50,7 +50,7 @@ impl Owner for Target<'_> {
         Ok(kind.apply(address, operand, compare))
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         self.0.answer(key.into(), offset.into(), data)
     }
 

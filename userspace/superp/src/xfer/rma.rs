@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use superp_proto::Code;
-use superp_sys::{uapi, Access, Completion, Memory, Region, Socket};
+use superp_sys::{uapi, Access, Completion, Memory, Region, Socket, With};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy)]
@@ -101,10 +101,10 @@ impl Transfer<'_> {
         // Pieces fit: they are no longer than the region, and than SUPERP_MAX_RMA.
         let (offset, length) = (at as usize, bytes as u32);
         let (socket, region) = (self.socket, self.region);
-        let posted = match (self.way, imm) {
-            (Way::Write, Some(imm)) => socket.write_imm(region, offset, remote, length, token, imm),
-            (Way::Write, None) => socket.write(region, offset, remote, length, token),
-            (Way::Read, _) => socket.read(region, offset, remote, length, token),
+        let with = With { fence: false, imm };
+        let posted = match self.way {
+            Way::Write => socket.write(region, offset, remote, length, token, with),
+            Way::Read => socket.read(region, offset, remote, length, token, with),
         };
         match posted {
             Ok(()) => Ok(true),
