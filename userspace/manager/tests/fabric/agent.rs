@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 /// What happens instead of an answer to one of the requests that change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
+pub(crate) enum Crash {
     /// The manager is killed, and the request was not carried out.
     ManagerBefore,
     /// The manager is killed, and the request was carried out.
@@ -33,16 +33,16 @@ pub enum Crash {
 
 /// What the agents of a test have in common.
 #[derive(Default)]
-pub struct World {
-    pub agents: Mutex<Vec<Arc<Agent>>>,
+pub(crate) struct World {
+    pub(crate) agents: Mutex<Vec<Arc<Agent>>>,
     /// Requests so far that change something.
-    pub commands: AtomicUsize,
+    pub(crate) commands: AtomicUsize,
     /// What happens at which of them.
-    pub crash: Mutex<Option<(usize, Crash)>>,
+    pub(crate) crash: Mutex<Option<(usize, Crash)>>,
     /// Kills the manager.
-    pub kill: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    pub(crate) kill: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// What the manager did that it must not do.
-    pub wrong: Mutex<Vec<String>>,
+    pub(crate) wrong: Mutex<Vec<String>>,
 }
 
 impl World {
@@ -52,23 +52,23 @@ impl World {
 }
 
 /// An agent and its kernel.
-pub struct Agent {
-    pub address: String,
-    pub kernel: Mutex<Kernel>,
-    pub told: Notify,
+pub(crate) struct Agent {
+    pub(crate) address: String,
+    pub(crate) kernel: Mutex<Kernel>,
+    pub(crate) told: Notify,
     world: Arc<World>,
     starts: AtomicU64,
 }
 
 /// What an agent and its kernel hold.
 #[derive(Default)]
-pub struct Kernel {
-    pub instance: String,
-    pub term: u64,
-    pub state: Option<NodeState>,
-    pub configuration: Option<Configuration>,
-    pub conns: BTreeMap<u16, ConnectionStatus>,
-    pub reports: Vec<superp_control::Report>,
+pub(crate) struct Kernel {
+    pub(crate) instance: String,
+    pub(crate) term: u64,
+    pub(crate) state: Option<NodeState>,
+    pub(crate) configuration: Option<Configuration>,
+    pub(crate) conns: BTreeMap<u16, ConnectionStatus>,
+    pub(crate) reports: Vec<superp_control::Report>,
 }
 
 impl Kernel {
@@ -89,7 +89,7 @@ fn refuse<T>(kind: ProblemKind, status: u16, detail: impl Into<String>) -> Resul
 
 impl Agent {
     /// Starts an agent that listens there.
-    pub async fn start(address: String, world: &Arc<World>) -> Arc<Self> {
+    pub(crate) async fn start(address: String, world: &Arc<World>) -> Arc<Self> {
         let agent = Arc::new(Self {
             address: address.clone(),
             kernel: Mutex::default(),
@@ -115,12 +115,12 @@ impl Agent {
         agent
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Kernel> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Kernel> {
         self.kernel.lock().unwrap()
     }
 
     /// The agent starts again, with its host or without, with its files or without.
-    pub fn restart(&self, host: bool, files: bool) {
+    pub(crate) fn restart(&self, host: bool, files: bool) {
         let start = self.starts.fetch_add(1, Ordering::SeqCst);
         let mut kernel = self.lock();
         kernel.instance = format!("{}-{start}", self.address);
@@ -138,7 +138,7 @@ impl Agent {
     }
 
     /// Tells of a connection, or that the agent has started.
-    pub fn report(&self, conn: Option<&ConnectionStatus>) {
+    pub(crate) fn report(&self, conn: Option<&ConnectionStatus>) {
         let mut kernel = self.lock();
         let seq = kernel.reports.len() as u64 + 1;
         kernel.reports.push(superp_control::Report {
@@ -163,7 +163,7 @@ impl Agent {
     }
 
     /// A connection breaks.
-    pub fn break_conn(&self, cid: u16) {
+    pub(crate) fn break_conn(&self, cid: u16) {
         let mut kernel = self.lock();
         let conn = kernel.conns.get_mut(&cid).unwrap();
         conn.state = ConnectionState::Broken;
