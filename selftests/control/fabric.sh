@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 nodes=(fx1 fx2 fx3 fx4)
 folder=$(mktemp -d)
-manager='' others=()
+manager=''
 declare -A agents=()
 export SUPERP_CM=http://10.99.0.254:7778
 
@@ -27,7 +27,7 @@ end() {
 	done
 	ip link del mgmt 2>/dev/null || true
 	ip link del fabric 2>/dev/null || true
-	wait
+	wait 2>/dev/null
 	rm -rf "$folder"
 }
 trap end EXIT
@@ -63,8 +63,7 @@ network_up() {
 
 # agent NODE: starts its agent.
 agent() {
-	local listen=10.99.0.$(number "$1"):7779
-	ip netns exec "$1" superp-agent --insecure-listen "$listen" --state-dir "$folder/state-$1" \
+	ip netns exec "$1" superp-agent --insecure-listen "10.99.0.$(number "$1"):7779" --state-dir "$folder/state-$1" \
 		--run-dir "$folder/run-$1" >>"$folder/agent-$1" 2>&1 &
 	agents[$1]=$!
 }
@@ -162,7 +161,8 @@ verified_transfers() {
 			on "$peer" superp xfer write "10.23.0.$(number "$node")" --remote "$remote" --length 1M \
 				--seed "$(number "$peer")" --verify || { cat "$folder/server"; return 1; }
 		done
-		kill "$server" && wait "$server" || true
+		kill "$server"
+		wait "$server" || return 1
 	done
 }
 
@@ -184,8 +184,9 @@ lives() { superp-cm -j conns | jq -r 'map(.life) | join(" ")'; }
 agent_and_manager_killed() {
 	local before pinger
 	before=$(lives)
-	ip netns exec fx2 superp ping 10.23.0.3 -c 40 -i 0.05 -W 20 -q &
+	ip netns exec fx2 superp ping 10.23.0.3 -c 100 -i 0.05 -W 20 -q &
 	pinger=$!
+	nodes_wait 20 talks fx2 10.23.0.3 || return 1
 	kill -KILL "${agents[fx2]}" "$manager"
 	wait "${agents[fx2]}" "$manager" || true
 	agent fx2
@@ -216,11 +217,17 @@ heals() {
 		on fx3 superp ping 10.23.0.1 -c 1 -W 5 -q
 }
 
+# talks NODE ADDRESS: a program of the node has a queue pair that is connected there.
+talks() {
+	[ "$(on "$1" superp -j qp show | jq --arg to "$2" 'map(select(."remote-addr" == $to)) | length')" -gt 0 ]
+}
+
 soft_restart() {
 	local conn before
 	conn=$(superp-cm -j conns | jq -r '.[] | select([.ends[].node] == ["fx2", "fx4"]) | .connection')
 	before=$(life "$conn")
-	ip netns exec fx2 superp ping 10.23.0.4 -c 40 -i 0.05 -W 20 -q &
+	ip netns exec fx2 superp ping 10.23.0.4 -c 100 -i 0.05 -W 20 -q &
+	nodes_wait 20 talks fx2 10.23.0.4 || return 1
 	superp-cm restart "$conn" || return 1
 	nodes_wait 30 eval '[ "$(life "$conn")" -gt '"$before"' ] && [ "$(state .connections_running)" = 6 ]' ||
 		{ why; return 1; }

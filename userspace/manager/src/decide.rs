@@ -89,6 +89,7 @@ pub fn decide(state: &State, seen: &BTreeMap<String, Seen>, now: u64) -> Decisio
         decision: Decision::default(),
         unsettled: BTreeSet::new(),
         lost: BTreeSet::new(),
+        incomplete: BTreeSet::new(),
     };
     decider.run();
     decider.decision
@@ -155,6 +156,8 @@ struct Decider<'a> {
     unsettled: BTreeSet<String>,
     /// Nodes that had the configuration and have lost it.
     lost: BTreeSet<String>,
+    /// Nodes whose kernel lacks a connection.
+    incomplete: BTreeSet<String>,
 }
 
 impl<'a> Decider<'a> {
@@ -165,6 +168,7 @@ impl<'a> Decider<'a> {
             Phase::Booting | Phase::Running => {
                 let ready = self.nodes();
                 self.conns();
+                self.complete();
                 if self.phase == Phase::ShuttingDown {
                     // A broken connection was taken for an error of the system.
                     self.decision.commands.clear();
@@ -311,6 +315,17 @@ impl<'a> Decider<'a> {
         }
     }
 
+    /// Nodes that lack a connection get their configuration again.
+    fn complete(&mut self) {
+        for name in std::mem::take(&mut self.incomplete) {
+            if let Some(node) = self.state.nodes.get(&name) {
+                let configuration = configuration(self.state, &name, node);
+                self.command(&name, Command::Configure(Box::new(configuration)));
+                self.unsettled.insert(name);
+            }
+        }
+    }
+
     fn end(&self, node: &str, cid: u16) -> EndSeen<'a> {
         let Some(status) = self.status(node) else {
             return EndSeen::Unknown;
@@ -413,8 +428,13 @@ impl<'a> Decider<'a> {
         }
 
         for side in [0, 1] {
-            let EndSeen::There(status) = ends[side] else {
-                continue;
+            let status = match ends[side] {
+                EndSeen::There(status) => status,
+                EndSeen::Missing => {
+                    self.incomplete.insert(conn.nodes[side].clone());
+                    continue;
+                }
+                EndSeen::Unknown => continue,
             };
             if status.start_psn != conn.start_psn {
                 let command = Command::ResetConn {

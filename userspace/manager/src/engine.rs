@@ -281,11 +281,13 @@ impl Manager {
     }
 
     /// Keeps what was seen of a node.
-    fn saw(&self, name: &str, seen: Seen) {
+    fn saw(&self, name: &str, mut seen: Seen) {
         let mut inner = self.lock();
         let Some(slot) = inner.slots.get_mut(name) else {
             return;
         };
+        // Commands that were given meanwhile are not carried out yet: what was seen is older than they.
+        seen.idle &= slot.commands.is_empty();
         let before = slot.seen.as_ref().map(|seen| seen.status.is_ok());
         let refused_before = slot.seen.as_ref().and_then(|seen| seen.refused.clone());
         let text = match (&seen.status, before) {

@@ -325,6 +325,20 @@ fn connection_made_anew_behind_our_back_gets_a_new_life() {
 }
 
 #[test]
+fn connection_that_is_gone_is_made_again_in_a_new_life() {
+    let mut lab = Lab::new();
+    lab.settle();
+    lab.status("x2").connections.clear();
+    let (commands, told) = lab.step();
+    assert_eq!(told, ["an end has lost its state; both ends are reset"]);
+    assert!(matches!(commands["x2"][0], Command::Configure(_)), "{commands:?}");
+    commands["x2"].clone().iter().for_each(|command| lab.obey("x2", command));
+    lab.settle();
+    assert!(lab.runs());
+    assert_eq!(lab.record().life, 1);
+}
+
+#[test]
 fn agent_that_only_starts_again_is_asked_and_left_alone() {
     let mut lab = Lab::new();
     lab.settle();

@@ -119,7 +119,12 @@ impl Checker {
         let Some(hosts) = self.ok(nodes.hosts.span(), hosts::expand(nodes.hosts.get_ref())) else {
             return;
         };
+        let before = self.mistakes.len();
         let ports = self.ports(&nodes.ports);
+        if self.mistakes.len() > before {
+            // What would be told of their connections comes from that.
+            return;
+        }
         for host in &hosts {
             let agent = self.ok(nodes.agent.span(), agent(nodes.agent.get_ref(), host));
             let address = self.ok(nodes.address.span(), address(nodes.address.get_ref(), host));

@@ -386,6 +386,9 @@ async fn start(State(agent): Shared, Json(body): Json<Start>) -> Response {
         if kernel.generation() != Some(body.generation) {
             return refuse(ProblemKind::Generation, 409, "another configuration is in force");
         }
+        if kernel.state() == NodeState::Partial {
+            return refuse(ProblemKind::State, 409, "the node is not as configured");
+        }
         for conn in kernel.conns.values_mut() {
             if conn.state == ConnectionState::Created {
                 conn.state = ConnectionState::Established;
