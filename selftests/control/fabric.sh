@@ -169,7 +169,7 @@ verified_transfers() {
 same_file_again() {
 	local before
 	before=$(on fx1 superp -j conn show)
-	superp-cm apply "$folder/fabric.toml" | grep -qF "nothing changes" || return 1
+	superp-cm apply "$folder/fabric.toml" | grep -F "nothing changes" || return 1
 	tap_equal "$before" "$(on fx1 superp -j conn show)" "connections of fx1"
 }
 
@@ -244,7 +244,7 @@ system_shutdown() {
 	! ip netns pids fx1 | grep -qx "$server" || { echo "a program goes on"; return 1; }
 	for node in "${nodes[@]}"; do
 		tap_equal 0 "$(on "$node" superp -j conn show | jq length)" "connections of $node" || return 1
-		superp-cm events | grep -qF "node       $node: node shutdown complete" || { why; return 1; }
+		superp-cm events | grep -F "node       $node: node shutdown complete" || { why; return 1; }
 	done
 	fabric udp
 	apply || return 1

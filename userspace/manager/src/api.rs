@@ -146,9 +146,24 @@ struct EventsQuery {
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "SUPERp connection manager", description = "Nodes and connections of a SUPERp fabric."),
+    info(
+        title = "SUPERp connection manager",
+        description = "Nodes and connections of a SUPERp fabric."
+    ),
     paths(
-        fabric, nodes, node, connections, connection, events, parameters, plan, apply, shutdown, stop, restart, reset
+        fabric,
+        nodes,
+        node,
+        connections,
+        connection,
+        events,
+        parameters,
+        plan,
+        apply,
+        shutdown,
+        stop,
+        restart,
+        reset
     )
 )]
 struct Document;
@@ -180,7 +195,13 @@ pub fn router(manager: Manager) -> Router {
         .route("/v1/plan", post(plan))
         .route("/v1/apply", post(apply))
         .route("/v1/shutdown", post(shutdown))
-        .fallback(|| async { problem(StatusCode::NOT_FOUND, "There is no such thing", "GET /openapi.json tells what there is") })
+        .fallback(|| async {
+            problem(
+                StatusCode::NOT_FOUND,
+                "There is no such thing",
+                "GET /openapi.json tells what there is",
+            )
+        })
         .with_state(manager)
 }
 
@@ -191,7 +212,12 @@ fn problem(status: StatusCode, title: &str, detail: impl Into<String>) -> Respon
         detail: detail.into(),
     };
     let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (status, kind, serde_json::to_string(&body).unwrap_or_default()).into_response()
+    (
+        status,
+        kind,
+        serde_json::to_string(&body).unwrap_or_default(),
+    )
+        .into_response()
 }
 
 fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
@@ -203,9 +229,11 @@ fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
         ),
         Refusal::Conflict(why) => problem(StatusCode::CONFLICT, "The state does not allow it", why),
         Refusal::NotFound(why) => problem(StatusCode::NOT_FOUND, "There is no such thing", why),
-        Refusal::Store(error) => {
-            problem(StatusCode::INTERNAL_SERVER_ERROR, "The store failed", error.to_string())
-        }
+        Refusal::Store(error) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The store failed",
+            error.to_string(),
+        ),
     }
 }
 
@@ -250,7 +278,11 @@ fn status<'a>(seen: &'a BTreeMap<String, Seen>, node: &str) -> Option<&'a Status
     seen.get(node)?.status.as_ref().ok()
 }
 
-fn conn_status<'a>(seen: &'a BTreeMap<String, Seen>, node: &str, cid: u16) -> Option<&'a ConnectionStatus> {
+fn conn_status<'a>(
+    seen: &'a BTreeMap<String, Seen>,
+    node: &str,
+    cid: u16,
+) -> Option<&'a ConnectionStatus> {
     let conns = &status(seen, node)?.connections;
     conns.iter().find(|conn| conn.cid == cid)
 }
@@ -260,7 +292,9 @@ fn conn_status<'a>(seen: &'a BTreeMap<String, Seen>, node: &str, cid: u16) -> Op
 async fn nodes(Shared(manager): Shared<Manager>) -> Json<Vec<NodeStatus>> {
     Json(manager.look(|state, seen, _| {
         let names = state.nodes.keys();
-        names.filter_map(|name| node_status(state, seen, name)).collect()
+        names
+            .filter_map(|name| node_status(state, seen, name))
+            .collect()
     }))
 }
 
@@ -275,15 +309,24 @@ async fn node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Res
     });
     match found {
         Some(found) => Json(found).into_response(),
-        None => problem(StatusCode::NOT_FOUND, "There is no such thing", format!("there is no node {name}")),
+        None => problem(
+            StatusCode::NOT_FOUND,
+            "There is no such thing",
+            format!("there is no node {name}"),
+        ),
     }
 }
 
 fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Option<NodeStatus> {
     let record = state.nodes.get(name)?;
     let told = status(seen, name);
-    let error = seen.get(name).and_then(|seen| seen.status.as_ref().err().or(seen.refused.as_ref()));
-    let conns = state.conns.values().filter(|conn| conn.nodes.iter().any(|node| node == name));
+    let error = seen
+        .get(name)
+        .and_then(|seen| seen.status.as_ref().err().or(seen.refused.as_ref()));
+    let conns = state
+        .conns
+        .values()
+        .filter(|conn| conn.nodes.iter().any(|node| node == name));
     Some(NodeStatus {
         name: name.to_owned(),
         agent: record.node.agent.clone(),
@@ -301,13 +344,20 @@ fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Opti
 /// The connections.
 #[utoipa::path(get, path = "/v1/connections", params(ConnectionsQuery),
     responses((status = 200, body = Vec<Connection>)))]
-async fn connections(Shared(manager): Shared<Manager>, Query(query): Query<ConnectionsQuery>) -> Json<Vec<Connection>> {
+async fn connections(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<ConnectionsQuery>,
+) -> Json<Vec<Connection>> {
     Json(manager.look(|state, seen, _| {
         let wanted = |(_, conn): &(&ConnKey, &crate::state::ConnRecord)| {
-            query.node.as_ref().is_none_or(|node| conn.nodes.contains(node))
+            query
+                .node
+                .as_ref()
+                .is_none_or(|node| conn.nodes.contains(node))
         };
         let keys = state.conns.iter().filter(wanted).map(|(key, _)| key);
-        keys.filter_map(|key| one_connection(state, seen, key)).collect()
+        keys.filter_map(|key| one_connection(state, seen, key))
+            .collect()
     }))
 }
 
@@ -321,11 +371,19 @@ async fn connection(Shared(manager): Shared<Manager>, Path(text): Path<String>) 
     };
     match manager.look(|state, seen, _| one_connection(state, seen, &key)) {
         Some(found) => Json(found).into_response(),
-        None => problem(StatusCode::NOT_FOUND, "There is no such thing", format!("there is no connection {key}")),
+        None => problem(
+            StatusCode::NOT_FOUND,
+            "There is no such thing",
+            format!("there is no connection {key}"),
+        ),
     }
 }
 
-fn one_connection(state: &State, seen: &BTreeMap<String, Seen>, key: &ConnKey) -> Option<Connection> {
+fn one_connection(
+    state: &State,
+    seen: &BTreeMap<String, Seen>,
+    key: &ConnKey,
+) -> Option<Connection> {
     let conn = state.conns.get(key)?;
     let ends = key.ends().into_iter().zip(&conn.nodes).map(|(end, node)| {
         let told = conn_status(seen, node, end.cid);
@@ -348,8 +406,13 @@ fn one_connection(state: &State, seen: &BTreeMap<String, Seen>, key: &ConnKey) -
 }
 
 fn key(text: &str) -> Result<ConnKey, Box<Response>> {
-    text.parse()
-        .map_err(|error: String| Box::new(problem(StatusCode::BAD_REQUEST, "The request is malformed", error)))
+    text.parse().map_err(|error: String| {
+        Box::new(problem(
+            StatusCode::BAD_REQUEST,
+            "The request is malformed",
+            error,
+        ))
+    })
 }
 
 /// Global parameters that are set.
@@ -375,7 +438,11 @@ async fn events(Shared(manager): Shared<Manager>, Query(query): Query<EventsQuer
 /// What applying a fabric file would do; the body is the file.
 #[utoipa::path(post, path = "/v1/plan", params(FileQuery), request_body(content = String, content_type = "application/toml"),
     responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
-async fn plan(Shared(manager): Shared<Manager>, Query(query): Query<FileQuery>, body: String) -> Response {
+async fn plan(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<FileQuery>,
+    body: String,
+) -> Response {
     match manager.plan(&body) {
         Ok(plan) => Json(plan).into_response(),
         Err(refusal) => refused(refusal, query.path.as_deref().unwrap_or("fabric"), &body),
@@ -385,7 +452,11 @@ async fn plan(Shared(manager): Shared<Manager>, Query(query): Query<FileQuery>, 
 /// Applies a fabric file; the body is the file. Applied again it changes nothing.
 #[utoipa::path(post, path = "/v1/apply", params(FileQuery), request_body(content = String, content_type = "application/toml"),
     responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
-async fn apply(Shared(manager): Shared<Manager>, Query(query): Query<FileQuery>, body: String) -> Response {
+async fn apply(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<FileQuery>,
+    body: String,
+) -> Response {
     match manager.apply(&body) {
         Ok(plan) => Json(plan).into_response(),
         Err(refusal) => refused(refusal, query.path.as_deref().unwrap_or("fabric"), &body),

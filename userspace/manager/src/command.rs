@@ -5,11 +5,24 @@ use clap::Subcommand;
 use reqwest::{Client, Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use superp_cm::api::{Connection, FabricStatus, NodeStatus, Problem};
 use superp_cm::plan::Plan;
 use superp_cm::state::{Event, Phase};
+
+/// Prints a line.
+macro_rules! say {
+    ($($arg:tt)*) => { line(format_args!($($arg)*)) };
+}
+
+fn line(text: std::fmt::Arguments<'_>) {
+    if writeln!(std::io::stdout(), "{text}").is_err() {
+        // Whoever reads our output has seen enough.
+        std::process::exit(0);
+    }
+}
 
 #[derive(Subcommand)]
 pub(crate) enum Ask {
@@ -82,7 +95,10 @@ struct Manager {
 }
 
 pub(crate) async fn run(ask: Ask, base: &str, json: bool) -> Result<(), String> {
-    let http = Client::builder().no_proxy().build().map_err(|error| error.to_string())?;
+    let http = Client::builder()
+        .no_proxy()
+        .build()
+        .map_err(|error| error.to_string())?;
     let manager = Manager {
         base: base.trim_end_matches('/').to_owned(),
         http,
@@ -96,7 +112,7 @@ impl Manager {
         match ask {
             Ask::Plan { file } => {
                 let plan = self.file("plan", &file).await?;
-                self.show(&plan, || print!("{plan}"))
+                self.show(&plan, || say!("{}", plan.to_string().trim_end()))
             }
             Ask::Diff { file } => {
                 let plan = self.file("plan", &file).await?;
@@ -113,7 +129,7 @@ impl Manager {
             }
             Ask::Nodes { name: Some(name) } => {
                 let node: NodeStatus = self.get(&format!("nodes/{name}")).await?;
-                println!("{}", pretty(&node)?);
+                say!("{}", pretty(&node)?);
                 Ok(())
             }
             Ask::Nodes { name: None } => {
@@ -131,9 +147,12 @@ impl Manager {
             Ask::Events { after, follow } => self.events(after, follow).await,
             Ask::Stop { connection } => self.post(&format!("connections/{connection}/stop")).await,
             Ask::Restart { connection } => {
-                self.post(&format!("connections/{connection}/restart")).await
+                self.post(&format!("connections/{connection}/restart"))
+                    .await
             }
-            Ask::Reset { connection } => self.post(&format!("connections/{connection}/reset")).await,
+            Ask::Reset { connection } => {
+                self.post(&format!("connections/{connection}/reset")).await
+            }
             Ask::Shutdown { wait } => {
                 self.post("shutdown").await?;
                 self.wait(wait, Phase::Down).await
@@ -143,7 +162,7 @@ impl Manager {
 
     fn show<T: Serialize>(&self, value: &T, text: impl FnOnce()) -> Result<(), String> {
         match self.json {
-            true => println!("{}", pretty(value)?),
+            true => say!("{}", pretty(value)?),
             false => text(),
         }
         Ok(())
@@ -151,12 +170,17 @@ impl Manager {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}/v1/{path}", self.base);
-        self.http.request(method, url).timeout(Duration::from_secs(90))
+        self.http
+            .request(method, url)
+            .timeout(Duration::from_secs(90))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<String, String> {
         let failed = |error: reqwest::Error| match error.is_connect() {
-            true => format!("no manager at {}: is \"superp-cm serve\" running there?", self.base),
+            true => format!(
+                "no manager at {}: is \"superp-cm serve\" running there?",
+                self.base
+            ),
             false => format!("{}: {error}", self.base),
         };
         let response = request.send().await.map_err(failed)?;
@@ -183,23 +207,30 @@ impl Manager {
         let path = file.display().to_string();
         let text = std::fs::read_to_string(file).map_err(|error| format!("{path}: {error}"))?;
         let request = self.request(Method::POST, verb).query(&[("path", path)]);
-        let request = request.header("content-type", "application/toml").body(text);
+        let request = request
+            .header("content-type", "application/toml")
+            .body(text);
         parse(&self.send(request).await?)
     }
 
     async fn events(&self, mut after: u64, follow: bool) -> Result<(), String> {
         loop {
             let wait = if follow { 30 } else { 0 };
-            let list: Vec<Event> = self.get(&format!("events?after={after}&wait={wait}")).await?;
+            let list: Vec<Event> = self
+                .get(&format!("events?after={after}&wait={wait}"))
+                .await?;
             for event in &list {
                 after = event.seq;
                 match self.json {
                     // One in a line, also while they come.
-                    true => println!("{}", serde_json::to_string(event).map_err(|e| e.to_string())?),
+                    true => say!(
+                        "{}",
+                        serde_json::to_string(event).map_err(|e| e.to_string())?
+                    ),
                     false => {
                         let about = event.node.as_deref().or(event.connection.as_deref());
                         let about = about.map_or(String::new(), |about| format!(" {about}"));
-                        println!("{:>6} {:<10}{about}: {}", event.seq, event.kind, event.text);
+                        say!("{:>6} {:<10}{about}: {}", event.seq, event.kind, event.text);
                     }
                 }
             }
@@ -218,13 +249,17 @@ impl Manager {
         let mut told = Vec::new();
         loop {
             let status: FabricStatus = self.get("fabric").await?;
-            let complete = phase != Phase::Running || status.connections_running == status.connections;
+            let complete =
+                phase != Phase::Running || status.connections_running == status.connections;
             if status.phase == phase && status.waiting.is_empty() && complete {
                 return Ok(());
             }
             if Instant::now() >= end {
                 let mut text = format!("not {phase} within {seconds} s, it is {}\n", status.phase);
-                status.waiting.iter().for_each(|line| text += &format!("{line}\n"));
+                status
+                    .waiting
+                    .iter()
+                    .for_each(|line| text += &format!("{line}\n"));
                 return Err(text);
             }
             if told != status.waiting {
@@ -237,7 +272,8 @@ impl Manager {
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("the manager answered what this version does not know: {error}"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("the manager answered what this version does not know: {error}"))
 }
 
 fn pretty<T: Serialize>(value: &T) -> Result<String, String> {
@@ -246,56 +282,100 @@ fn pretty<T: Serialize>(value: &T) -> Result<String, String> {
 
 fn differences(plan: &Plan) {
     if !plan.changed {
-        println!("nothing changes: configuration {} is this one", plan.generation);
+        say!(
+            "nothing changes: configuration {} is this one",
+            plan.generation
+        );
         return;
     }
-    println!("configuration {}", plan.generation);
+    say!("configuration {}", plan.generation);
     for line in &plan.differences {
-        println!("  {line}");
+        say!("  {line}");
     }
 }
 
 fn fabric(status: &FabricStatus) {
-    println!(
+    say!(
         "fabric {}: {}, configuration {} (started: {}), term {}",
-        status.name, status.phase, status.generation, status.started, status.term
+        status.name,
+        status.phase,
+        status.generation,
+        status.started,
+        status.term
     );
-    println!(
+    say!(
         "{} of {} nodes ready, {} of {} connections running",
-        status.nodes_ready, status.nodes, status.connections_running, status.connections
+        status.nodes_ready,
+        status.nodes,
+        status.connections_running,
+        status.connections
     );
     for line in &status.waiting {
-        println!("{line}");
+        say!("{line}");
     }
 }
 
 fn nodes(list: &[NodeStatus]) {
-    println!("{:<16} {:<24} {:<24} {:<14} {:>6} {:>6}", "NODE", "ADDRESS", "AGENT", "STATE", "CONFIG", "CONNS");
+    say!(
+        "{:<16} {:<24} {:<24} {:<14} {:>6} {:>6}",
+        "NODE",
+        "ADDRESS",
+        "AGENT",
+        "STATE",
+        "CONFIG",
+        "CONNS"
+    );
     for node in list {
-        let state = node.state.map_or("unknown".into(), |state| state.to_string());
-        let generation = node.generation.map_or("-".into(), |number| number.to_string());
-        println!(
+        let state = node
+            .state
+            .map_or("unknown".into(), |state| state.to_string());
+        let generation = node
+            .generation
+            .map_or("-".into(), |number| number.to_string());
+        say!(
             "{:<16} {:<24} {:<24} {state:<14} {generation:>6} {:>6}",
-            node.name, node.address, node.agent, node.connections
+            node.name,
+            node.address,
+            node.agent,
+            node.connections
         );
         if let Some(error) = &node.error {
-            println!("    {error}");
+            say!("    {error}");
         }
     }
 }
 
 fn conns(list: &[Connection]) {
-    println!("{:<40} {:<16} {:<16} {:<12} {:<12} {:>5}", "CONNECTION", "NODE", "NODE", "STATE", "STATE", "LIFE");
+    say!(
+        "{:<40} {:<16} {:<16} {:<12} {:<12} {:>5}",
+        "CONNECTION",
+        "NODE",
+        "NODE",
+        "STATE",
+        "STATE",
+        "LIFE"
+    );
     for conn in list {
         let column = |of: fn(&superp_cm::api::ConnectionEnd) -> String| {
             let mut ends = conn.ends.iter().map(of);
-            (ends.next().unwrap_or_default(), ends.next().unwrap_or_default())
+            (
+                ends.next().unwrap_or_default(),
+                ends.next().unwrap_or_default(),
+            )
         };
         let nodes = column(|end| end.node.clone());
-        let states = column(|end| end.state.map_or("unknown".into(), |state| state.to_string()));
-        println!(
+        let states = column(|end| {
+            end.state
+                .map_or("unknown".into(), |state| state.to_string())
+        });
+        say!(
             "{:<40} {:<16} {:<16} {:<12} {:<12} {:>5}",
-            conn.connection, nodes.0, nodes.1, states.0, states.1, conn.life
+            conn.connection,
+            nodes.0,
+            nodes.1,
+            states.0,
+            states.1,
+            conn.life
         );
     }
 }

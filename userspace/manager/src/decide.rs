@@ -49,7 +49,9 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capabilities => f.write_str("capabilities"),
-            Self::Configure(configuration) => write!(f, "configuration {}", configuration.generation),
+            Self::Configure(configuration) => {
+                write!(f, "configuration {}", configuration.generation)
+            }
             Self::Start => f.write_str("start operations"),
             Self::StartConn(cid) => write!(f, "start of connection {cid}"),
             Self::StopConn(cid) => write!(f, "stop of connection {cid}"),
@@ -105,12 +107,21 @@ pub fn waiting(state: &State, seen: &BTreeMap<String, Seen>) -> Vec<String> {
         };
         let why = match seen {
             None => "not asked yet".into(),
-            Some(Seen { status: Err(error), .. }) => error.clone(),
-            Some(Seen { refused: Some(error), .. }) => error.clone(),
-            Some(Seen { status: Ok(status), .. }) if status.differences.is_empty() => {
+            Some(Seen {
+                status: Err(error), ..
+            }) => error.clone(),
+            Some(Seen {
+                refused: Some(error),
+                ..
+            }) => error.clone(),
+            Some(Seen {
+                status: Ok(status), ..
+            }) if status.differences.is_empty() => {
                 format!("it is {}", status.state)
             }
-            Some(Seen { status: Ok(status), .. }) => {
+            Some(Seen {
+                status: Ok(status), ..
+            }) => {
                 format!("it is {}: {}", status.state, status.differences.join("; "))
             }
         };
@@ -175,7 +186,12 @@ impl<'a> Decider<'a> {
                 } else if self.phase == Phase::Booting && ready {
                     after.started = fabric.generation;
                     self.phase = Phase::Running;
-                    self.tell("phase", None, None, "every node is ready: start operations".into());
+                    self.tell(
+                        "phase",
+                        None,
+                        None,
+                        "every node is ready: start operations".into(),
+                    );
                 } else if self.phase == Phase::Running {
                     self.start();
                 }
@@ -184,7 +200,9 @@ impl<'a> Decider<'a> {
                 let done = self.shut_down();
                 if fabric.phase == Phase::ShuttingDown && done {
                     self.phase = Phase::Down;
-                    let away = |(name, node): &(&String, &NodeRecord)| node.shut_down && self.status(name).is_none();
+                    let away = |(name, node): &(&String, &NodeRecord)| {
+                        node.shut_down && self.status(name).is_none()
+                    };
                     let lost = self.state.nodes.iter().filter(away);
                     let lost: Vec<_> = lost.map(|(name, _)| name.as_str()).collect();
                     let text = match lost.as_slice() {
@@ -252,16 +270,36 @@ impl<'a> Decider<'a> {
                 all = false;
                 if node.ready == generation && status.generation != Some(generation) {
                     self.lost.insert(name.clone());
-                    let record = NodeRecord { ready: 0, ..node.clone() };
-                    self.decision.changes.push(Change::Node(name.clone(), Box::new(record)));
-                    self.tell("node", Some(name), None, format!("has lost its configuration, it is {}", status.state));
+                    let record = NodeRecord {
+                        ready: 0,
+                        ..node.clone()
+                    };
+                    self.decision
+                        .changes
+                        .push(Change::Node(name.clone(), Box::new(record)));
+                    self.tell(
+                        "node",
+                        Some(name),
+                        None,
+                        format!("has lost its configuration, it is {}", status.state),
+                    );
                 }
                 let configuration = configuration(self.state, name, node);
                 self.command(name, Command::Configure(Box::new(configuration)));
             } else if node.ready != generation {
-                let record = NodeRecord { ready: generation, ..node.clone() };
-                self.decision.changes.push(Change::Node(name.clone(), Box::new(record)));
-                self.tell("node", Some(name), None, format!("ready with configuration {generation}"));
+                let record = NodeRecord {
+                    ready: generation,
+                    ..node.clone()
+                };
+                self.decision
+                    .changes
+                    .push(Change::Node(name.clone(), Box::new(record)));
+                self.tell(
+                    "node",
+                    Some(name),
+                    None,
+                    format!("ready with configuration {generation}"),
+                );
             }
         }
         all
@@ -272,7 +310,11 @@ impl<'a> Decider<'a> {
             let change = match node.leaving {
                 true => Change::NodeGone(name.into()),
                 false => {
-                    let record = NodeRecord { shut_down: false, ready: 0, ..node.clone() };
+                    let record = NodeRecord {
+                        shut_down: false,
+                        ready: 0,
+                        ..node.clone()
+                    };
                     Change::Node(name.into(), Box::new(record))
                 }
             };
@@ -294,7 +336,9 @@ impl<'a> Decider<'a> {
                 // Not asked yet.
                 None => done = false,
                 Some(Seen { status: Err(_), .. }) => {}
-                Some(Seen { status: Ok(status), .. }) => {
+                Some(Seen {
+                    status: Ok(status), ..
+                }) => {
                     done &= matches!(status.state, NodeState::ShutDown);
                     self.shut_down_node(name, node, status);
                 }
@@ -307,7 +351,8 @@ impl<'a> Decider<'a> {
     fn start(&mut self) {
         for (name, _) in self.state.members() {
             let ready = self.status(name).is_some_and(|status| {
-                status.state == NodeState::Ready && status.generation == Some(self.state.fabric.generation)
+                status.state == NodeState::Ready
+                    && status.generation == Some(self.state.fabric.generation)
             });
             if ready && !self.unsettled.contains(name) {
                 self.command(name, Command::Start);
@@ -365,7 +410,9 @@ impl<'a> Decider<'a> {
         };
         let known = |side: usize| !matches!(ends[side], EndSeen::Unknown);
         let again = [0, 1].into_iter().any(|side| {
-            old.up[side] && known(side) && matches!(now_at[side], None | Some(ConnectionState::Created))
+            old.up[side]
+                && known(side)
+                && matches!(now_at[side], None | Some(ConnectionState::Created))
         }) || (old.born <= self.state.fabric.started
             && old.nodes.iter().any(|name| self.lost.contains(name)));
         let packets = ends.iter().map(|end| match end {
@@ -374,7 +421,9 @@ impl<'a> Decider<'a> {
         });
         let packets = packets.max().unwrap_or(0);
         let cause = ends.iter().find_map(|end| match end {
-            EndSeen::There(status) if status.state == ConnectionState::Broken => status.cause.clone(),
+            EndSeen::There(status) if status.state == ConnectionState::Broken => {
+                status.cause.clone()
+            }
             _ => None,
         });
 
@@ -391,7 +440,9 @@ impl<'a> Decider<'a> {
                 (Want::Run | Want::Restart, OnBroken::Restart) => {
                     conn.want = Want::Run;
                     self.back_off(&mut conn);
-                    told = Some(format!("hard error: {cause}; both ends are reset and started again"));
+                    told = Some(format!(
+                        "hard error: {cause}; both ends are reset and started again"
+                    ));
                 }
                 (Want::Run | Want::Restart, OnBroken::Shutdown) => {
                     let text = format!("hard error: {cause}; the system is shut down");
@@ -401,7 +452,9 @@ impl<'a> Decider<'a> {
                 }
                 _ => {
                     conn.want = Want::Hold;
-                    told = Some(format!("hard error: {cause}; both ends are reset and stay down"));
+                    told = Some(format!(
+                        "hard error: {cause}; both ends are reset and stay down"
+                    ));
                 }
             }
         } else if again {
@@ -457,7 +510,10 @@ impl<'a> Decider<'a> {
                     if self.started(node)
                         && self.now >= conn.not_before
                         && in_life.iter().all(|state| {
-                            matches!(state, Some(ConnectionState::Created | ConnectionState::Established))
+                            matches!(
+                                state,
+                                Some(ConnectionState::Created | ConnectionState::Established)
+                            )
                         }) =>
                 {
                     commands.push((node.clone(), Command::StartConn(cids[side])));
@@ -469,7 +525,9 @@ impl<'a> Decider<'a> {
             }
         }
         if conn != *old {
-            self.decision.changes.push(Change::Conn(*key, Box::new(conn)));
+            self.decision
+                .changes
+                .push(Change::Conn(*key, Box::new(conn)));
         }
         if let Some(text) = told {
             self.tell("connection", None, Some(key), text);
@@ -485,7 +543,8 @@ impl<'a> Decider<'a> {
     }
 
     fn started(&self, node: &str) -> bool {
-        self.status(node).is_some_and(|status| status.state == NodeState::Started)
+        self.status(node)
+            .is_some_and(|status| status.state == NodeState::Started)
     }
 
     /// One that breaks again and again is started at longer and longer intervals.
@@ -495,7 +554,10 @@ impl<'a> Decider<'a> {
         }
         let wait = match conn.breaks {
             0 => 0,
-            breaks => 500_u64.checked_shl(breaks.min(10)).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT),
+            breaks => 500_u64
+                .checked_shl(breaks.min(10))
+                .unwrap_or(LONGEST_WAIT)
+                .min(LONGEST_WAIT),
         };
         conn.breaks = conn.breaks.saturating_add(1);
         conn.not_before = self.now.saturating_add(wait);

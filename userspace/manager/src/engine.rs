@@ -9,7 +9,9 @@ use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use superp_control::{AgentClient, Configuration, Configure, Report, Reports, Reset, Shutdown, Start};
+use superp_control::{
+    AgentClient, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
+};
 use tokio::sync::{watch, Notify};
 use tokio::task::JoinHandle;
 
@@ -141,7 +143,10 @@ impl Manager {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Every change of the state is complete when it is made, also if its maker panics later.
-        self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a function with the state, what is seen, and the term.
@@ -175,7 +180,11 @@ impl Manager {
             inner.state.apply(change);
             if let Change::Event(event) = change {
                 events = true;
-                let about = event.node.as_deref().or(event.connection.as_deref()).unwrap_or("fabric");
+                let about = event
+                    .node
+                    .as_deref()
+                    .or(event.connection.as_deref())
+                    .unwrap_or("fabric");
                 tracing::info!("{} {about}: {}", event.kind, event.text);
             }
         }
@@ -191,7 +200,10 @@ impl Manager {
     fn slots(&self, inner: &mut Inner) {
         let Inner { slots, state, .. } = inner;
         slots.retain(|name, slot| {
-            state.nodes.get(name).is_some_and(|node| node.node.agent == slot.agent)
+            state
+                .nodes
+                .get(name)
+                .is_some_and(|node| node.node.agent == slot.agent)
         });
         for (name, node) in &state.nodes {
             if !slots.contains_key(name) {
@@ -249,7 +261,10 @@ impl Manager {
             let (commands, term, generation) = {
                 let mut inner = self.lock();
                 let (term, generation) = (inner.term, inner.state.fabric.generation);
-                let commands = inner.slots.get_mut(name).map(|slot| std::mem::take(&mut slot.commands));
+                let commands = inner
+                    .slots
+                    .get_mut(name)
+                    .map(|slot| std::mem::take(&mut slot.commands));
                 (commands.unwrap_or_default(), term, generation)
             };
             let mut refused = None;
@@ -265,12 +280,23 @@ impl Manager {
                 Ok(Err(error)) => Err(short(client.base(), &error.to_string())),
                 Err(_) => Err(format!("no answer from {}", client.base())),
             };
-            self.saw(name, Seen { status, refused: refused.clone(), idle: refused.is_none() });
+            self.saw(
+                name,
+                Seen {
+                    status,
+                    refused: refused.clone(),
+                    idle: refused.is_none(),
+                },
+            );
             if refused.is_some() {
                 // The same at once would be refused again.
                 tokio::time::sleep(QUIET).await;
                 let mut inner = self.lock();
-                if let Some(seen) = inner.slots.get_mut(name).and_then(|slot| slot.seen.as_mut()) {
+                if let Some(seen) = inner
+                    .slots
+                    .get_mut(name)
+                    .and_then(|slot| slot.seen.as_mut())
+                {
                     seen.idle = true;
                 }
                 drop(inner);
@@ -293,7 +319,10 @@ impl Manager {
         let text = match (&seen.status, before) {
             (Err(error), None | Some(true)) => Some(format!("does not answer: {error}")),
             (Ok(_), Some(false)) => Some("answers again".into()),
-            _ => seen.refused.clone().filter(|refused| refused_before.as_ref() != Some(refused)),
+            _ => seen
+                .refused
+                .clone()
+                .filter(|refused| refused_before.as_ref() != Some(refused)),
         };
         slot.seen = Some(seen);
         if let Some(text) = text {
@@ -391,7 +420,8 @@ impl Manager {
             ..node.clone()
         };
         let change = Change::Node(name.to_owned(), Box::new(record));
-        self.commit(&mut inner, &[change]).map_err(|error| error.to_string())
+        self.commit(&mut inner, &[change])
+            .map_err(|error| error.to_string())
     }
 
     /// Stores the reports of a node's agent, for ever.
@@ -430,7 +460,11 @@ impl Manager {
         };
         let mut changes = vec![Change::Node(name.to_owned(), Box::new(record))];
         if told.lost > 0 {
-            changes.push(report_event(name, now_ms(), format!("{} reports are lost", told.lost)));
+            changes.push(report_event(
+                name,
+                now_ms(),
+                format!("{} reports are lost", told.lost),
+            ));
         }
         for report in &told.reports {
             changes.push(report_event(name, report.time_ms, describe(report)));
@@ -468,7 +502,10 @@ impl Manager {
 
     /// Agents elsewhere are not talked to in clear unless that was asked for.
     fn reachable(&self, fabric: &Fabric) -> Result<(), Refusal> {
-        let far = fabric.nodes.iter().find(|(_, node)| !is_loopback(&node.agent));
+        let far = fabric
+            .nodes
+            .iter()
+            .find(|(_, node)| !is_loopback(&node.agent));
         match far {
             Some((name, node)) if !self.shared.plain => Err(Refusal::Conflict(format!(
                 "the agent of {name} is at {}, on another host, and this manager talks in clear; \
@@ -508,7 +545,10 @@ impl Manager {
     pub fn want(&self, key: &ConnKey, want: Option<Want>) -> Result<(), Refusal> {
         let mut inner = self.lock();
         if !matches!(inner.state.fabric.phase, Phase::Booting | Phase::Running) {
-            return Err(Refusal::Conflict(format!("the fabric is {}", inner.state.fabric.phase)));
+            return Err(Refusal::Conflict(format!(
+                "the fabric is {}",
+                inner.state.fabric.phase
+            )));
         }
         let Some(conn) = inner.state.conns.get(key) else {
             return Err(Refusal::NotFound(format!("there is no connection {key}")));
@@ -560,7 +600,10 @@ fn keep_lives(wanted: &mut Configuration, there: &Configuration) {
 }
 
 fn seen(inner: &Inner) -> BTreeMap<String, Seen> {
-    let seen = inner.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.seen.clone()?)));
+    let seen = inner
+        .slots
+        .iter()
+        .filter_map(|(name, slot)| Some((name.clone(), slot.seen.clone()?)));
     seen.collect()
 }
 
@@ -581,7 +624,10 @@ fn packets(inner: &Inner, key: &ConnKey) -> u64 {
 fn is_loopback(agent: &str) -> bool {
     let host = agent.rsplit_once(':').map_or(agent, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|addr| addr.is_loopback())
+    host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|addr| addr.is_loopback())
 }
 
 /// Why a request failed, in few words.

@@ -22,7 +22,13 @@ use superp_cm::{api, fabric};
 #[command(name = "superp-cm", version)]
 struct Cli {
     /// The manager to talk to.
-    #[arg(short, long, global = true, env = "SUPERP_CM", default_value = "http://127.0.0.1:7778")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SUPERP_CM",
+        default_value = "http://127.0.0.1:7778"
+    )]
     manager: String,
     /// Print JSON.
     #[arg(short, long, global = true)]
@@ -71,7 +77,9 @@ fn main() -> ExitCode {
         (Err(error), _) => Err(format!("no threads: {error}")),
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve(args)),
         (Ok(_), Verb::Check { file }) => check(&file),
-        (Ok(runtime), Verb::Ask(ask)) => runtime.block_on(command::run(ask, &cli.manager, cli.json)),
+        (Ok(runtime), Verb::Ask(ask)) => {
+            runtime.block_on(command::run(ask, &cli.manager, cli.json))
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,7 +104,10 @@ fn check(file: &PathBuf) -> Result<(), String> {
 }
 
 async fn serve(args: Serve) -> Result<(), String> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     if !args.listen.ip().is_loopback() && !args.plain_tcp {
         return Err(format!(
             "{} can be reached from other hosts, and this manager talks in clear: \

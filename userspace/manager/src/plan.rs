@@ -52,12 +52,25 @@ pub struct ConnPlan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "fabric {}, configuration {}", self.fabric, self.generation)?;
+        writeln!(
+            f,
+            "fabric {}, configuration {}",
+            self.fabric, self.generation
+        )?;
         for (name, NodePlan { node, connections }) in &self.nodes {
-            writeln!(f, "node {name}: address {}, agent {}", node.address, node.agent)?;
+            writeln!(
+                f,
+                "node {name}: address {}, agent {}",
+                node.address, node.agent
+            )?;
             for conn in connections {
                 let encap = format!("{:?}", conn.settings.encap).to_lowercase();
-                let ConnPlan { cid, peer, peer_cid, .. } = conn;
+                let ConnPlan {
+                    cid,
+                    peer,
+                    peer_cid,
+                    ..
+                } = conn;
                 writeln!(f, "  connection {cid} to {peer}, there {peer_cid}, {encap}")?;
             }
         }
@@ -87,11 +100,19 @@ pub fn plan(fabric: &Fabric, state: &State, now: u64) -> Result<(Plan, Vec<Chang
         ));
     }
     if afresh {
-        let what = if old.phase == Phase::Down { "booted again" } else { "new" };
-        planner.differences.push(format!("the fabric {} is {what}", fabric.name));
+        let what = if old.phase == Phase::Down {
+            "booted again"
+        } else {
+            "new"
+        };
+        planner
+            .differences
+            .push(format!("the fabric {} is {what}", fabric.name));
     }
     if old.broken != fabric.broken && !afresh {
-        planner.differences.push(format!("connections that break: {:?}", fabric.broken).to_lowercase());
+        planner
+            .differences
+            .push(format!("connections that break: {:?}", fabric.broken).to_lowercase());
     }
     planner.params(fabric);
     planner.nodes(fabric);
@@ -133,7 +154,12 @@ pub fn plan(fabric: &Fabric, state: &State, now: u64) -> Result<(Plan, Vec<Chang
 
 /// A few of the differences.
 fn summary(differences: &[String]) -> String {
-    let mut text = differences.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    let mut text = differences
+        .iter()
+        .take(3)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
     if differences.len() > 3 {
         text += &format!("; and {} more", differences.len() - 3);
     }
@@ -215,39 +241,58 @@ impl Planner<'_> {
                     reports: (String::new(), 0),
                 },
             };
-            let what = if old.is_none_or(|old| old.leaving) { "new" } else { "changed" };
+            let what = if old.is_none_or(|old| old.leaving) {
+                "new"
+            } else {
+                "changed"
+            };
             self.differences.push(format!("node {name}: {what}"));
-            self.changes.push(Change::Node(name.clone(), Box::new(record)));
+            self.changes
+                .push(Change::Node(name.clone(), Box::new(record)));
         }
         for (name, old) in &self.state.nodes {
             if fabric.nodes.contains_key(name) || old.leaving {
                 continue;
             }
-            self.differences.push(format!("node {name}: shut down, and removed"));
+            self.differences
+                .push(format!("node {name}: shut down, and removed"));
             let record = NodeRecord {
                 leaving: true,
                 shut_down: true,
                 ..old.clone()
             };
-            self.changes.push(Change::Node(name.clone(), Box::new(record)));
+            self.changes
+                .push(Change::Node(name.clone(), Box::new(record)));
         }
     }
 
     /// The connections that there are to be. Those that there are keep their ids.
-    fn conns(&mut self, fabric: &Fabric, afresh: bool) -> Result<BTreeMap<ConnKey, ConnRecord>, String> {
+    fn conns(
+        &mut self,
+        fabric: &Fabric,
+        afresh: bool,
+    ) -> Result<BTreeMap<ConnKey, ConnRecord>, String> {
         // What makes a connection the same one.
         type Same = ([(String, std::net::IpAddr); 2], Settings);
         let mut there: BTreeMap<Same, ConnKey> = BTreeMap::new();
         for (key, conn) in &self.state.conns {
             let [low, high] = key.ends();
-            let mut ends = [(conn.nodes[0].clone(), low.addr), (conn.nodes[1].clone(), high.addr)];
+            let mut ends = [
+                (conn.nodes[0].clone(), low.addr),
+                (conn.nodes[1].clone(), high.addr),
+            ];
             ends.sort();
             there.insert((ends, conn.settings.clone()), *key);
         }
         let (mut conns, mut missing) = (BTreeMap::new(), Vec::new());
         let mut used: BTreeSet<(String, u16)> = BTreeSet::new();
         for link in &fabric.links {
-            let end = |name: &String| fabric.nodes.get(name).map(|node| (name.clone(), node.address));
+            let end = |name: &String| {
+                fabric
+                    .nodes
+                    .get(name)
+                    .map(|node| (name.clone(), node.address))
+            };
             let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) else {
                 return Err(format!("{} or {} is no node", link.a, link.b));
             };
@@ -303,7 +348,8 @@ impl Planner<'_> {
             conns.insert(ConnKey::new(*low, *high), conn);
         }
         for (key, conn) in &conns {
-            self.changes.push(Change::Conn(*key, Box::new(conn.clone())));
+            self.changes
+                .push(Change::Conn(*key, Box::new(conn.clone())));
         }
         Ok(conns)
     }
@@ -313,11 +359,13 @@ impl Planner<'_> {
             return;
         };
         let [low, high] = &conn.nodes;
-        self.differences.push(format!("connection {low} to {high}: removed, {key}"));
+        self.differences
+            .push(format!("connection {low} to {high}: removed, {key}"));
         self.changes.push(Change::ConnGone(key));
         let until = self.now.saturating_add(conn.settings.quarantine_ms());
         for (name, end) in conn.nodes.iter().zip(key.ends()) {
-            self.changes.push(Change::Retire(name.clone(), end.cid, until));
+            self.changes
+                .push(Change::Retire(name.clone(), end.cid, until));
         }
     }
 
@@ -332,8 +380,14 @@ impl Planner<'_> {
             until.is_some_and(|until| *until > self.now)
         };
         (1..=u16::MAX)
-            .find(|cid| !used.contains(&(node.to_owned(), *cid)) && !removed(*cid) && !kept_back(*cid))
-            .ok_or_else(|| format!("{node} has no free connection id; those of removed connections are free later"))
+            .find(|cid| {
+                !used.contains(&(node.to_owned(), *cid)) && !removed(*cid) && !kept_back(*cid)
+            })
+            .ok_or_else(|| {
+                format!(
+                    "{node} has no free connection id; those of removed connections are free later"
+                )
+            })
     }
 }
 

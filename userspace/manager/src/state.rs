@@ -136,9 +136,13 @@ impl FromStr for ConnKey {
                 cid: cid.parse().ok()?,
             })
         };
-        let both = text.split_once('-').and_then(|(one, other)| Some((end(one)?, end(other)?)));
+        let both = text
+            .split_once('-')
+            .and_then(|(one, other)| Some((end(one)?, end(other)?)));
         let (one, other) = both.ok_or_else(|| {
-            format!("\"{text}\" is not a connection: write CID@ADDRESS-CID@ADDRESS, as they are listed")
+            format!(
+                "\"{text}\" is not a connection: write CID@ADDRESS-CID@ADDRESS, as they are listed"
+            )
         })?;
         Ok(Self::new(one, other))
     }
@@ -258,5 +262,7 @@ impl State {
 /// The time, milliseconds since 1970.
 pub fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }

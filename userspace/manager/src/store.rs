@@ -33,7 +33,10 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fenced { ours, newest } => {
-                write!(f, "a newer manager works with this store: term {newest}, ours is {ours}")
+                write!(
+                    f,
+                    "a newer manager works with this store: term {newest}, ours is {ours}"
+                )
             }
             Self::Failed(text) => f.write_str(text),
         }
@@ -50,7 +53,9 @@ impl From<rusqlite::Error> for StoreError {
 
 impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Failed(format!("the store holds what this version does not read: {error}"))
+        Self::Failed(format!(
+            "the store holds what this version does not read: {error}"
+        ))
     }
 }
 
@@ -83,7 +88,8 @@ impl Sqlite {
         let failed = |error| StoreError::Failed(format!("{}: {error}", path.display()));
         let mut db = Connection::open(path).map_err(failed)?;
         db.busy_timeout(std::time::Duration::from_secs(10))?;
-        db.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        db.pragma_update(None, "journal_mode", "wal")
+            .map_err(failed)?;
         db.pragma_update(None, "synchronous", "full")?;
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = tx.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -153,7 +159,10 @@ fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
             run("DELETE FROM parameters", params![])?;
             for (name, value) in all {
                 // Parameters have 64 bits without a sign.
-                run("INSERT INTO parameters VALUES (?1, ?2)", params![name, value.to_string()])?;
+                run(
+                    "INSERT INTO parameters VALUES (?1, ?2)",
+                    params![name, value.to_string()],
+                )?;
             }
             Ok(())
         }
@@ -180,14 +189,22 @@ fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
             run(
                 "DELETE FROM connections
                  WHERE low_addr = ?1 AND low_cid = ?2 AND high_addr = ?3 AND high_cid = ?4",
-                params![low.addr.to_string(), low.cid, high.addr.to_string(), high.cid],
+                params![
+                    low.addr.to_string(),
+                    low.cid,
+                    high.addr.to_string(),
+                    high.cid
+                ],
             )
         }
         Change::Retire(node, cid, until) => run(
             "INSERT OR REPLACE INTO retired VALUES (?1, ?2, ?3)",
             params![node, cid, signed(*until)],
         ),
-        Change::Expire(now) => run("DELETE FROM retired WHERE until_ms <= ?1", params![signed(*now)]),
+        Change::Expire(now) => run(
+            "DELETE FROM retired WHERE until_ms <= ?1",
+            params![signed(*now)],
+        ),
         Change::Event(event) => {
             run(
                 "INSERT INTO events (time_ms, node, connection, kind, text) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -202,12 +219,16 @@ fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
 impl Store for Sqlite {
     fn begin_term(&mut self, at_least: u64) -> Result<u64, StoreError> {
         let sql = "UPDATE term SET term = max(term + 1, ?1) RETURNING term";
-        let term = self.db.query_row(sql, [signed(at_least)], |row| row.get(0))?;
+        let term = self
+            .db
+            .query_row(sql, [signed(at_least)], |row| row.get(0))?;
         Ok(unsigned(term))
     }
 
     fn commit(&mut self, term: u64, changes: &[Change]) -> Result<(), StoreError> {
-        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let newest: i64 = tx.query_row("SELECT term FROM term", [], |row| row.get(0))?;
         if unsigned(newest) != term {
             return Err(StoreError::Fenced {
@@ -236,16 +257,20 @@ impl Store for Sqlite {
         while let Some(row) = rows.next()? {
             let value: String = row.get(1)?;
             let value = value.parse();
-            let value = value.map_err(|_| StoreError::Failed("the store: a parameter is no number".into()))?;
+            let value = value
+                .map_err(|_| StoreError::Failed("the store: a parameter is no number".into()))?;
             state.params.insert(row.get(0)?, value);
         }
         let mut query = tx.prepare("SELECT name, record FROM nodes")?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let record: String = row.get(1)?;
-            state.nodes.insert(row.get(0)?, serde_json::from_str(&record)?);
+            state
+                .nodes
+                .insert(row.get(0)?, serde_json::from_str(&record)?);
         }
-        let mut query = tx.prepare("SELECT low_addr, low_cid, high_addr, high_cid, record FROM connections")?;
+        let mut query =
+            tx.prepare("SELECT low_addr, low_cid, high_addr, high_cid, record FROM connections")?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let end = |addr: usize| -> Result<End, StoreError> {
@@ -264,7 +289,9 @@ impl Store for Sqlite {
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let until: i64 = row.get(2)?;
-            state.retired.insert((row.get(0)?, row.get(1)?), unsigned(until));
+            state
+                .retired
+                .insert((row.get(0)?, row.get(1)?), unsigned(until));
         }
         Ok(state)
     }
@@ -287,7 +314,9 @@ impl Store for Sqlite {
     }
 
     fn last_event(&mut self) -> Result<u64, StoreError> {
-        let last: Option<i64> = self.db.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+        let last: Option<i64> = self
+            .db
+            .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
         Ok(unsigned(last.unwrap_or(0)))
     }
 }

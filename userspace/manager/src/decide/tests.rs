@@ -26,7 +26,14 @@ impl Lab {
         };
         lab.apply(FILE);
         for name in ["x1", "x2"] {
-            lab.seen.insert(name.into(), Seen { status: Ok(fresh()), refused: None, idle: true });
+            lab.seen.insert(
+                name.into(),
+                Seen {
+                    status: Ok(fresh()),
+                    refused: None,
+                    idle: true,
+                },
+            );
         }
         lab
     }
@@ -89,7 +96,9 @@ impl Lab {
             }
             Command::StartConn(_) => status.connections[0].state = ConnectionState::Established,
             Command::StopConn(_) => status.connections[0].state = ConnectionState::Draining,
-            Command::ResetConn { start_psn, hard, .. } => {
+            Command::ResetConn {
+                start_psn, hard, ..
+            } => {
                 let conn = &mut status.connections[0];
                 assert!(*hard || conn.state == ConnectionState::Stopped);
                 conn.state = ConnectionState::Created;
@@ -197,10 +206,19 @@ fn boot_takes_the_steps_of_the_specification_in_order() {
         waiting(&lab.state, &lab.seen),
         ["node x2: waiting for READY: it is unconfigured"]
     );
-    commands["x2"].clone().iter().for_each(|command| lab.obey("x2", command));
+    commands["x2"]
+        .clone()
+        .iter()
+        .for_each(|command| lab.obey("x2", command));
     let (commands, told) = lab.step();
-    assert_eq!(told.last().unwrap(), "every node is ready: start operations");
-    assert!(commands.is_empty(), "the decision is stored before it is carried out");
+    assert_eq!(
+        told.last().unwrap(),
+        "every node is ready: start operations"
+    );
+    assert!(
+        commands.is_empty(),
+        "the decision is stored before it is carried out"
+    );
     let (commands, _) = lab.step();
     assert_eq!(commands["x1"], [Command::Start]);
     assert_eq!(commands["x2"], [Command::Start]);
@@ -238,7 +256,11 @@ fn broken_connection_is_reset_at_both_ends_far_from_old_numbers() {
         told,
         ["hard error: the peer does not answer; both ends are reset and started again"]
     );
-    let reset = |cid| Command::ResetConn { cid, hard: true, start_psn: FAR + 100 };
+    let reset = |cid| Command::ResetConn {
+        cid,
+        hard: true,
+        start_psn: FAR + 100,
+    };
     assert_eq!(commands["x1"], [reset(1)]);
     assert_eq!(commands["x2"], [reset(1)]);
     for name in ["x1", "x2"] {
@@ -256,7 +278,11 @@ fn peer_of_a_broken_connection_is_stopped_while_the_other_end_is_away() {
     lab.conn("x1").state = ConnectionState::Broken;
     lab.seen.get_mut("x2").unwrap().status = Err("gone".into());
     lab.settle();
-    assert_eq!(lab.conn("x1").state, ConnectionState::Created, "it waits for its peer");
+    assert_eq!(
+        lab.conn("x1").state,
+        ConnectionState::Created,
+        "it waits for its peer"
+    );
 }
 
 #[test]
@@ -274,7 +300,10 @@ fn connection_that_breaks_again_and_again_waits_longer() {
         lab.settle();
         assert!(lab.runs());
     }
-    assert_eq!(waits, [0, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
+    assert_eq!(
+        waits,
+        [0, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]
+    );
     lab.now += RAN_WELL + 1;
     lab.conn("x2").state = ConnectionState::Broken;
     lab.settle();
@@ -299,7 +328,10 @@ fn policies_for_broken_connections() {
     lab.conn("x1").state = ConnectionState::Broken;
     let told = lab.settle();
     assert_eq!(lab.state.fabric.phase, Phase::Down);
-    assert_eq!(told.last().unwrap(), "node shutdown complete, from every node");
+    assert_eq!(
+        told.last().unwrap(),
+        "node shutdown complete, from every node"
+    );
 }
 
 #[test]
@@ -310,7 +342,11 @@ fn node_that_lost_its_kernel_state_gets_it_again_in_a_new_life() {
     let told = lab.settle();
     assert_eq!(told[0], "has lost its configuration, it is unconfigured");
     assert!(lab.runs());
-    assert_eq!(lab.record().life, 1, "its peer must not take the old numbers for new ones");
+    assert_eq!(
+        lab.record().life,
+        1,
+        "its peer must not take the old numbers for new ones"
+    );
 }
 
 #[test]
@@ -331,8 +367,14 @@ fn connection_that_is_gone_is_made_again_in_a_new_life() {
     lab.status("x2").connections.clear();
     let (commands, told) = lab.step();
     assert_eq!(told, ["an end has lost its state; both ends are reset"]);
-    assert!(matches!(commands["x2"][0], Command::Configure(_)), "{commands:?}");
-    commands["x2"].clone().iter().for_each(|command| lab.obey("x2", command));
+    assert!(
+        matches!(commands["x2"][0], Command::Configure(_)),
+        "{commands:?}"
+    );
+    commands["x2"]
+        .clone()
+        .iter()
+        .for_each(|command| lab.obey("x2", command));
     lab.settle();
     assert!(lab.runs());
     assert_eq!(lab.record().life, 1);
@@ -363,7 +405,11 @@ fn soft_restart_drains_both_ends_before_the_new_life() {
     lab.conn("x2").state = ConnectionState::Stopped;
     let (commands, told) = lab.step();
     assert_eq!(told, ["quiescent; both ends go on in a new life"]);
-    let reset = Command::ResetConn { cid: 1, hard: false, start_psn: FAR };
+    let reset = Command::ResetConn {
+        cid: 1,
+        hard: false,
+        start_psn: FAR,
+    };
     assert_eq!(commands["x1"], [reset], "what waits is kept");
     for name in ["x1", "x2"] {
         lab.obey(name, &commands[name][0]);
@@ -411,7 +457,9 @@ fn busy_node_gets_no_commands() {
 fn shutdown_waits_for_every_node_that_answers() {
     let mut lab = Lab::new();
     lab.settle();
-    shut_down(&lab.state).iter().for_each(|change| lab.state.apply(change));
+    shut_down(&lab.state)
+        .iter()
+        .for_each(|change| lab.state.apply(change));
     lab.state.fabric.phase = Phase::ShuttingDown;
     lab.seen.get_mut("x2").unwrap().status = Err("gone".into());
     let (commands, _) = lab.step();
@@ -422,7 +470,10 @@ fn shutdown_waits_for_every_node_that_answers() {
         "node x2: waiting for \"node shutdown complete\": gone"
     );
     let told = lab.settle();
-    assert_eq!(told.last().unwrap(), "node shutdown complete, from every node that answers; without x2");
+    assert_eq!(
+        told.last().unwrap(),
+        "node shutdown complete, from every node that answers; without x2"
+    );
     assert_eq!(lab.state.fabric.phase, Phase::Down);
     // The one that was away is shut down before it is configured again.
     lab.apply(FILE);
@@ -453,6 +504,9 @@ fn what_is_decided_again_after_a_crash_comes_to_the_same_end() {
             }
         }
         assert!(lab.runs(), "crash after step {crash_after}");
-        assert_eq!((lab.state.fabric.phase, lab.record().life), (Phase::Running, 0));
+        assert_eq!(
+            (lab.state.fabric.phase, lab.record().life),
+            (Phase::Running, 0)
+        );
     }
 }

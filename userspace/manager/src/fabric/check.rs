@@ -3,7 +3,9 @@
 
 use super::file::{Connections, File, FilePort, Nodes, ParamTable};
 use super::hosts::{self, Host, Wrong};
-use super::{of_connections, param, Encap, Fabric, Link, Mistake, Node, OnBroken, Params, Port, Settings};
+use super::{
+    of_connections, param, Encap, Fabric, Link, Mistake, Node, OnBroken, Params, Port, Settings,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -52,7 +54,11 @@ impl Checker {
 
     fn file(&mut self, file: &File) {
         if self.fabric.name.trim().is_empty() {
-            self.wrong(file.fabric.span(), "the fabric has no name", "give it one, as in fabric = \"lab\"");
+            self.wrong(
+                file.fabric.span(),
+                "the fabric has no name",
+                "give it one, as in fabric = \"lab\"",
+            );
         }
         if let Some(broken) = &file.broken {
             match broken.get_ref().as_str() {
@@ -93,18 +99,28 @@ impl Checker {
                     Some(near) => format!("did you mean {near}? \"superp param show\" lists them"),
                     None => "\"superp param show\" lists them".into(),
                 };
-                self.wrong(name.span(), format!("there is no parameter {}", name.get_ref()), remedy);
+                self.wrong(
+                    name.span(),
+                    format!("there is no parameter {}", name.get_ref()),
+                    remedy,
+                );
                 continue;
             };
             if of_connection && !of_connections(known.name) {
                 let cause = format!("{} is a parameter of nodes, not of connections", known.name);
-                self.wrong(name.span(), cause, "set it in the table [parameters] of the fabric");
+                self.wrong(
+                    name.span(),
+                    cause,
+                    "set it in the table [parameters] of the fabric",
+                );
                 continue;
             }
             if let Err(error) = known.check(*value.get_ref()) {
                 let remedy = match known.max {
                     u64::MAX => format!("write {} or more ({})", known.min, known.unit),
-                    max => format!("write {} to {max} {}", known.min, known.unit).trim_end().into(),
+                    max => format!("write {} to {max} {}", known.min, known.unit)
+                        .trim_end()
+                        .into(),
                 };
                 self.wrong(value.span(), error.to_string(), remedy);
                 continue;
@@ -134,7 +150,11 @@ impl Checker {
             };
             if self.fabric.nodes.contains_key(&host.name) {
                 let cause = format!("{} is described twice", host.name);
-                self.wrong(nodes.hosts.span(), cause, "name each host in one table [[nodes]]");
+                self.wrong(
+                    nodes.hosts.span(),
+                    cause,
+                    "name each host in one table [[nodes]]",
+                );
                 return;
             }
             let same = |node: &&Node| node.address == address;
@@ -167,18 +187,30 @@ impl Checker {
     fn ports(&mut self, ports: &Spanned<Vec<FilePort>>) -> Vec<Port> {
         let mut list: Vec<Port> = Vec::new();
         if ports.get_ref().is_empty() {
-            self.wrong(ports.span(), "the nodes have no port", "name a device, as in ports = [{ dev = \"eth0\" }]");
+            self.wrong(
+                ports.span(),
+                "the nodes have no port",
+                "name a device, as in ports = [{ dev = \"eth0\" }]",
+            );
         }
         for port in ports.get_ref() {
             let dev = port.dev.get_ref();
             let fits = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
             if dev.is_empty() || dev.len() > 15 || !dev.chars().all(fits) {
                 let cause = format!("\"{dev}\" is not the name of a device");
-                self.wrong(port.dev.span(), cause, "a name is 1 to 15 characters, as \"ip link\" shows it");
+                self.wrong(
+                    port.dev.span(),
+                    cause,
+                    "a name is 1 to 15 characters, as \"ip link\" shows it",
+                );
                 continue;
             }
             if list.iter().any(|other| other.dev == *dev) {
-                self.wrong(port.dev.span(), format!("the port {dev} is named twice"), "name it once");
+                self.wrong(
+                    port.dev.span(),
+                    format!("the port {dev} is named twice"),
+                    "name it once",
+                );
                 continue;
             }
             let all = port.encap.is_none();
@@ -196,7 +228,11 @@ impl Checker {
             }
             if !sunh && !udp && port.encap.as_ref().is_some_and(Vec::is_empty) {
                 let cause = format!("the port {dev} receives nothing");
-                self.wrong(port.dev.span(), cause, "write encap = [\"sunh\", \"udp\"], or leave it out for both");
+                self.wrong(
+                    port.dev.span(),
+                    cause,
+                    "write encap = [\"sunh\", \"udp\"], or leave it out for both",
+                );
             }
             list.push(Port {
                 dev: dev.clone(),
@@ -244,14 +280,22 @@ impl Checker {
             "unordered" => false,
             other => {
                 let span = order.map_or(0..0, Spanned::span);
-                self.wrong(span, format!("order = \"{other}\" means nothing"), "write \"ordered\" or \"unordered\"");
+                self.wrong(
+                    span,
+                    format!("order = \"{other}\" means nothing"),
+                    "write \"ordered\" or \"unordered\"",
+                );
                 false
             }
         };
         let spray = connections.spray.as_ref();
         if let Some(spray) = spray.filter(|spray| *spray.get_ref() && ordered) {
             let remedy = "add order = \"unordered\", or leave spray out";
-            self.wrong(spray.span(), "packets that are sprayed do not arrive in order", remedy);
+            self.wrong(
+                spray.span(),
+                "packets that are sprayed do not arrive in order",
+                remedy,
+            );
         }
         if let Some(mtu) = &connections.mtu {
             let config = Config {
@@ -267,14 +311,28 @@ impl Checker {
         params.retain(|name, _| of_connections(name));
         params.extend(self.params(&connections.parameters, true));
         if let Some(window) = &connections.window {
-            if connections.parameters.keys().any(|name| name.get_ref() == "pdl_window_size") {
+            if connections
+                .parameters
+                .keys()
+                .any(|name| name.get_ref() == "pdl_window_size")
+            {
                 let cause = "window and pdl_window_size are the same";
                 self.wrong(window.span(), cause, "leave one of the two out");
             }
-            let range = Param::find("pdl_window_size").filter(|p| p.check(*window.get_ref()).is_err());
+            let range =
+                Param::find("pdl_window_size").filter(|p| p.check(*window.get_ref()).is_err());
             if let Some(range) = range {
-                let cause = format!("window {} is outside {}..{}", window.get_ref(), range.min, range.max);
-                self.wrong(window.span(), cause, format!("write {} to {} packets", range.min, range.max));
+                let cause = format!(
+                    "window {} is outside {}..{}",
+                    window.get_ref(),
+                    range.min,
+                    range.max
+                );
+                self.wrong(
+                    window.span(),
+                    cause,
+                    format!("write {} to {} packets", range.min, range.max),
+                );
             }
             params.insert("pdl_window_size".into(), *window.get_ref());
         }
@@ -282,14 +340,25 @@ impl Checker {
         let text = encap.map_or("sunh", |encap| encap.get_ref());
         let span = encap.map_or(table.span(), Spanned::span);
         if !["sunh", "udp", "udp4", "udp6"].contains(&text) {
-            self.wrong(span, format!("encap = \"{text}\" means nothing"), "write \"sunh\", \"udp\", \"udp4\" or \"udp6\"");
+            self.wrong(
+                span,
+                format!("encap = \"{text}\" means nothing"),
+                "write \"sunh\", \"udp\", \"udp4\" or \"udp6\"",
+            );
             return;
         }
         if let Some(hops) = &connections.hop_limit {
             let most = if text == "sunh" { 15 } else { 255 };
             if !(1..=most).contains(hops.get_ref()) {
-                let cause = format!("hop_limit {} is outside 1..{most} for {text}", hops.get_ref());
-                self.wrong(hops.span(), cause, format!("write 1 to {most}, or leave it out"));
+                let cause = format!(
+                    "hop_limit {} is outside 1..{most} for {text}",
+                    hops.get_ref()
+                );
+                self.wrong(
+                    hops.span(),
+                    cause,
+                    format!("write 1 to {most}, or leave it out"),
+                );
             }
         }
         let mut seen: BTreeSet<_> = self.fabric.links.iter().cloned().collect();
@@ -314,8 +383,15 @@ impl Checker {
                 b,
             };
             if !seen.insert(link.clone()) {
-                let cause = format!("{} and {} are connected twice in the same way", link.a, link.b);
-                self.wrong(at, cause, "leave one out, or let them differ, for example by partition");
+                let cause = format!(
+                    "{} and {} are connected twice in the same way",
+                    link.a, link.b
+                );
+                self.wrong(
+                    at,
+                    cause,
+                    "leave one out, or let them differ, for example by partition",
+                );
                 return;
             }
             self.fabric.links.push(link);
@@ -324,7 +400,12 @@ impl Checker {
 
     /// The encapsulation, if both ends can do it.
     fn encap(&mut self, text: &str, ends: [&str; 2], span: &Range<usize>) -> Option<Encap> {
-        let ends = ends.map(|name| self.fabric.nodes.get(name).map(|node| (name.to_owned(), node.clone())));
+        let ends = ends.map(|name| {
+            self.fabric
+                .nodes
+                .get(name)
+                .map(|node| (name.to_owned(), node.clone()))
+        });
         let [Some(one), Some(other)] = ends else {
             return None;
         };
@@ -340,14 +421,31 @@ impl Checker {
                 Encap::Udp6 => node.address.is_ipv6(),
             };
             if !family {
-                let cause = format!("{name} has the address {}, which {text} cannot reach here", node.address);
-                self.wrong(span.clone(), cause, "write encap = \"udp\" and addresses of one family, or \"sunh\"");
+                let cause = format!(
+                    "{name} has the address {}, which {text} cannot reach here",
+                    node.address
+                );
+                self.wrong(
+                    span.clone(),
+                    cause,
+                    "write encap = \"udp\" and addresses of one family, or \"sunh\"",
+                );
                 return None;
             }
-            let port = |port: &Port| if encap == Encap::Sunh { port.sunh } else { port.udp };
+            let port = |port: &Port| {
+                if encap == Encap::Sunh {
+                    port.sunh
+                } else {
+                    port.udp
+                }
+            };
             if !node.ports.iter().any(port) {
                 let cause = format!("no port of {name} receives {text}");
-                self.wrong(span.clone(), cause, "add it to encap of the port, or choose another encap");
+                self.wrong(
+                    span.clone(),
+                    cause,
+                    "add it to encap of the port, or choose another encap",
+                );
                 return None;
             }
         }
@@ -356,14 +454,20 @@ impl Checker {
 
     /// Who is connected to whom.
     fn pairs(&mut self, table: &Spanned<Connections>) -> Vec<(String, String, Range<usize>)> {
-        let Connections { mesh, ring, pairs, .. } = table.get_ref();
+        let Connections {
+            mesh, ring, pairs, ..
+        } = table.get_ref();
         match (mesh, ring, pairs) {
             (Some(mesh), None, None) => self.mesh(mesh),
             (None, Some(ring), None) => self.ring(ring),
             (None, None, Some(pairs)) => self.list(pairs),
             _ => {
                 let remedy = "write one of mesh = \"xpu[01-04]\", ring = \"xpu[01-04]\" and pairs = [[\"xpu01\", \"xpu02\"]]";
-                self.wrong(table.span(), "connections are a mesh, a ring, or pairs", remedy);
+                self.wrong(
+                    table.span(),
+                    "connections are a mesh, a ring, or pairs",
+                    remedy,
+                );
                 Vec::new()
             }
         }
@@ -380,7 +484,11 @@ impl Checker {
             }
         }
         if hosts.len() < 2 {
-            self.wrong(list.span(), "one node alone has nobody to be connected to", "name two nodes or more");
+            self.wrong(
+                list.span(),
+                "one node alone has nobody to be connected to",
+                "name two nodes or more",
+            );
             return Vec::new();
         }
         hosts.into_iter().map(|host| host.name).collect()
@@ -391,7 +499,11 @@ impl Checker {
         // With a mistake in the nodes the fabric does not have them all.
         if !known && self.mistakes.is_empty() {
             let cause = format!("there is no node {name}");
-            self.wrong(span.clone(), cause, "describe it in a table [[nodes]], or leave it out here");
+            self.wrong(
+                span.clone(),
+                cause,
+                "describe it in a table [[nodes]], or leave it out here",
+            );
         }
         known
     }
@@ -418,10 +530,17 @@ impl Checker {
             .collect()
     }
 
-    fn list(&mut self, list: &Spanned<Vec<Spanned<Vec<String>>>>) -> Vec<(String, String, Range<usize>)> {
+    fn list(
+        &mut self,
+        list: &Spanned<Vec<Spanned<Vec<String>>>>,
+    ) -> Vec<(String, String, Range<usize>)> {
         let mut pairs = Vec::new();
         if list.get_ref().is_empty() {
-            self.wrong(list.span(), "pairs is empty", "name two nodes, as in pairs = [[\"xpu01\", \"xpu02\"]]");
+            self.wrong(
+                list.span(),
+                "pairs is empty",
+                "name two nodes, as in pairs = [[\"xpu01\", \"xpu02\"]]",
+            );
         }
         for pair in list.get_ref() {
             let [one, other] = pair.get_ref().as_slice() else {
@@ -451,9 +570,12 @@ impl Checker {
         }
         let full = counts.iter().find(|(_, count)| **count > most);
         if let Some((name, count)) = full {
-            let cause = format!("{name} has {count} connections, and pdl_conns_per_xpu allows {most}");
+            let cause =
+                format!("{name} has {count} connections, and pdl_conns_per_xpu allows {most}");
             let remedy = match *count {
-                0..=4096 => format!("add pdl_conns_per_xpu = {count} to the table [parameters] of the fabric"),
+                0..=4096 => format!(
+                    "add pdl_conns_per_xpu = {count} to the table [parameters] of the fabric"
+                ),
                 _ => "4096 is the most that a node can have: connect fewer nodes".into(),
             };
             let span = file.connections.last().map_or(0..0, Spanned::span);
@@ -466,10 +588,18 @@ fn agent(pattern: &str, host: &Host) -> Result<String, Wrong> {
     let agent = hosts::fill(pattern, host)?;
     let cut = agent.rsplit_once(':');
     let right = cut.is_some_and(|(name, port)| {
-        let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map_or_else(
-            || !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
-            |inner| inner.parse::<std::net::Ipv6Addr>().is_ok(),
-        );
+        let name = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .map_or_else(
+                || {
+                    !name.is_empty()
+                        && name
+                            .chars()
+                            .all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+                },
+                |inner| inner.parse::<std::net::Ipv6Addr>().is_ok(),
+            );
         name && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
     match right {
@@ -507,8 +637,13 @@ fn bits_of(address: IpAddr) -> u128 {
 
 /// The parameter whose name is most like this one, if one is.
 fn nearest(name: &str) -> Option<&'static str> {
-    let by_distance = PARAMS.iter().map(|param| (distance(name, param.name), param.name));
-    by_distance.filter(|(far, _)| *far <= 4).min().map(|(_, name)| name)
+    let by_distance = PARAMS
+        .iter()
+        .map(|param| (distance(name, param.name), param.name));
+    by_distance
+        .filter(|(far, _)| *far <= 4)
+        .min()
+        .map(|(_, name)| name)
 }
 
 /// Letters to add, drop or change to get from one to the other.

@@ -232,10 +232,7 @@ mod tests {
             ("xpu[1-2", "\"xpu[1-2\" has a \"[\" without a \"]\""),
             ("xpu1-2]", "\"xpu1-2]\" has a \"]\" without a \"[\""),
             ("x[1[2]]", "\"x[1[2]]\" has a bracket inside brackets"),
-            (
-                "x[1-2]y[1-2]",
-                "\"x[1-2]y[1-2]\" has two ranges",
-            ),
+            ("x[1-2]y[1-2]", "\"x[1-2]y[1-2]\" has two ranges"),
             ("x[9-1]", "the range 9-1 in \"x[9-1]\" runs backwards"),
             ("x[a-b]", "\"a-b\" in \"x[a-b]\" is not a range of numbers"),
             ("x[-1]", "\"-1\" in \"x[-1]\" is not a range of numbers"),
@@ -250,7 +247,10 @@ mod tests {
         }
         let host = &expand("head").unwrap()[0];
         for (pattern, cause) in [
-            ("10.0.0.{n}", "\"10.0.0.{n}\" wants the number of head, which has none"),
+            (
+                "10.0.0.{n}",
+                "\"10.0.0.{n}\" wants the number of head, which has none",
+            ),
             ("{m}", "\"{m}\" in \"{m}\" means nothing"),
             ("{n*2}", "\"{n*2}\" in \"{n*2}\" means nothing"),
             ("{n", "\"{n\" has a \"{\" without a \"}\""),

@@ -52,7 +52,10 @@ fn changed(from: &str, to: &str) -> String {
 #[test]
 fn file_without_mistakes_is_the_fabric() {
     let fabric = read(GOOD).unwrap();
-    assert_eq!((fabric.name.as_str(), fabric.broken), ("lab", OnBroken::Restart));
+    assert_eq!(
+        (fabric.name.as_str(), fabric.broken),
+        ("lab", OnBroken::Restart)
+    );
     assert_eq!(fabric.nodes.len(), 4);
     let node = &fabric.nodes["xpu03"];
     assert_eq!(node.agent, "10.0.0.3:7779");
@@ -61,7 +64,10 @@ fn file_without_mistakes_is_the_fabric() {
     // A mesh of four, a ring of four, and one pair.
     assert_eq!(fabric.links.len(), 6 + 4 + 1);
     let mesh = &fabric.links[0].settings;
-    assert_eq!((mesh.encap, mesh.ext, mesh.ordered), (Encap::Sunh, true, true));
+    assert_eq!(
+        (mesh.encap, mesh.ext, mesh.ordered),
+        (Encap::Sunh, true, true)
+    );
     assert_eq!(mesh.params["pdl_window_size"], 256);
     assert_eq!(mesh.params["pdl_dead_time"], 2_000_000_000);
     let ring = &fabric.links[9];
@@ -103,10 +109,16 @@ fn mistake_is_told_with_place_line_and_remedy() {
 fn every_mistake_is_told_and_nothing_is_used() {
     let text = GOOD
         .replace("pdl_dead_time = 2_000_000_000", "pdl_ded_time = 5")
-        .replace("\"eth1\", encap = [\"udp\"]", "\"eth1\", encap = [\"roce\"]")
+        .replace(
+            "\"eth1\", encap = [\"udp\"]",
+            "\"eth1\", encap = [\"roce\"]",
+        )
         .replace("window = 256", "window = 7");
     let text = told(&text);
-    let places: Vec<_> = text.lines().filter(|line| line.starts_with("f.toml")).collect();
+    let places: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("f.toml"))
+        .collect();
     assert_eq!(
         places,
         [

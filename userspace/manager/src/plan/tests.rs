@@ -33,10 +33,18 @@ fn ids_are_the_smallest_and_always_the_same() {
     let first = apply(&mut state, &mesh("x[1-3]"), 0);
     assert_eq!(
         keys(&state),
-        ["1@10.23.0.1-1@10.23.0.2", "2@10.23.0.1-1@10.23.0.3", "2@10.23.0.2-2@10.23.0.3"]
+        [
+            "1@10.23.0.1-1@10.23.0.2",
+            "2@10.23.0.1-1@10.23.0.3",
+            "2@10.23.0.2-2@10.23.0.3"
+        ]
     );
     assert_eq!((first.generation, first.changed), (1, true));
-    let ids: Vec<_> = first.nodes["x2"].connections.iter().map(|c| (c.cid, c.peer.as_str(), c.peer_cid)).collect();
+    let ids: Vec<_> = first.nodes["x2"]
+        .connections
+        .iter()
+        .map(|c| (c.cid, c.peer.as_str(), c.peer_cid))
+        .collect();
     assert_eq!(ids, [(1, "x1", 1), (2, "x3", 2)]);
     assert_eq!(first, apply(&mut State::default(), &mesh("x[1-3]"), 0));
 }
@@ -79,9 +87,20 @@ fn connections_that_stay_keep_their_ids_and_their_life() {
 fn ids_are_not_used_again_before_their_quarantine_is_over() {
     let mut state = State::default();
     apply(&mut state, &mesh("x[1-2]"), 0);
-    let quarantine = state.conns.values().next().unwrap().settings.quarantine_ms();
+    let quarantine = state
+        .conns
+        .values()
+        .next()
+        .unwrap()
+        .settings
+        .quarantine_ms();
     assert!(quarantine > 1000);
-    let other = |partition: u32| fabric("x[1-2]", &format!("[[connections]]\nmesh = \"x[1-2]\"\npartition = {partition}\n"));
+    let other = |partition: u32| {
+        fabric(
+            "x[1-2]",
+            &format!("[[connections]]\nmesh = \"x[1-2]\"\npartition = {partition}\n"),
+        )
+    };
     // What is removed by the same plan counts as used.
     let plan = apply(&mut state, &other(1), 1000);
     assert_eq!(
@@ -105,7 +124,10 @@ fn parameters_that_change_make_new_connections() {
     with.params.insert("nh_hop_limit".into(), 4);
     let plan = apply(&mut state, &with, 0);
     assert_eq!(plan.differences, ["parameter nh_hop_limit: 4"]);
-    let slower = fabric("x[1-2]", "[[connections]]\nmesh = \"x[1-2]\"\nwindow = 64\n");
+    let slower = fabric(
+        "x[1-2]",
+        "[[connections]]\nmesh = \"x[1-2]\"\nwindow = 64\n",
+    );
     let plan = apply(&mut state, &slower, 0);
     assert_eq!(plan.differences.len(), 3, "{:?}", plan.differences);
     assert_eq!(plan.differences[0], "parameter nh_hop_limit: default");
@@ -116,7 +138,9 @@ fn node_that_leaves_is_shut_down_first() {
     let mut state = State::default();
     apply(&mut state, &mesh("x[1-3]"), 0);
     let plan = apply(&mut state, &mesh("x[1-2]"), 0);
-    assert!(plan.differences.contains(&"node x3: shut down, and removed".into()));
+    assert!(plan
+        .differences
+        .contains(&"node x3: shut down, and removed".into()));
     let node = &state.nodes["x3"];
     assert!(node.leaving && node.shut_down);
     assert_eq!(state.conns.len(), 1);
@@ -156,7 +180,10 @@ fn another_fabric_waits_until_this_one_is_down() {
 
 #[test]
 fn keys_are_normalised() {
-    let end = |addr: &str, cid| End { addr: addr.parse().unwrap(), cid };
+    let end = |addr: &str, cid| End {
+        addr: addr.parse().unwrap(),
+        cid,
+    };
     let (one, other) = (end("10.23.0.2", 1), end("10.23.0.1", 9));
     let key = ConnKey::new(one, other);
     assert_eq!(key, ConnKey::new(other, one));

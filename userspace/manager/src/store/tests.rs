@@ -105,7 +105,10 @@ fn changes() -> Vec<Change> {
     };
     vec![
         Change::Fabric(record),
-        Change::Params(Params::from([("pdl_dead_time".into(), u64::MAX), ("nh_hop_limit".into(), 4)])),
+        Change::Params(Params::from([
+            ("pdl_dead_time".into(), u64::MAX),
+            ("nh_hop_limit".into(), 4),
+        ])),
         Change::Node("a".into(), Box::new(node("10.0.0.1"))),
         Change::Node("b".into(), Box::new(node("10.0.0.2"))),
         Change::Conn(key(1, 2), Box::new(conn())),
@@ -137,7 +140,14 @@ fn what_is_stored_is_loaded() {
         }
         drop(store);
         assert_eq!(open().load().unwrap(), expected);
-        assert_eq!((expected.nodes.len(), expected.conns.len(), expected.retired.len()), (1, 1, 1));
+        assert_eq!(
+            (
+                expected.nodes.len(),
+                expected.conns.len(),
+                expected.retired.len()
+            ),
+            (1, 1, 1)
+        );
     });
 }
 
@@ -182,11 +192,16 @@ fn events_have_numbers_that_rise_and_are_read_from_any_on() {
         for text in ["one", "two", "three"] {
             store.commit(term, &[Change::Event(event(text))]).unwrap();
         }
-        let texts = |events: Vec<Event>| -> Vec<String> { events.into_iter().map(|event| event.text).collect() };
+        let texts = |events: Vec<Event>| -> Vec<String> {
+            events.into_iter().map(|event| event.text).collect()
+        };
         assert_eq!(texts(store.events(0, 2).unwrap()), ["one", "two"]);
         let after = store.events(0, 1).unwrap()[0].seq;
         assert_eq!(texts(store.events(after, 10).unwrap()), ["two", "three"]);
-        assert_eq!(store.events(0, 9).unwrap()[2].seq, store.last_event().unwrap());
+        assert_eq!(
+            store.events(0, 9).unwrap()[2].seq,
+            store.last_event().unwrap()
+        );
         assert_eq!(store.events(0, 9).unwrap()[0].node.as_deref(), Some("a"));
     });
 }
@@ -196,7 +211,9 @@ fn old_events_are_dropped() {
     each_kind("old", |open| {
         let mut store = open();
         let term = store.begin_term(1).unwrap();
-        let many: Vec<_> = (0..EVENTS_KEPT + 10).map(|_| Change::Event(event("again"))).collect();
+        let many: Vec<_> = (0..EVENTS_KEPT + 10)
+            .map(|_| Change::Event(event("again")))
+            .collect();
         store.commit(term, &many).unwrap();
         assert_eq!(store.last_event().unwrap(), EVENTS_KEPT + 10);
         assert_eq!(store.events(0, 1).unwrap()[0].seq, 11);
@@ -211,7 +228,11 @@ fn file_of_something_else_is_refused() {
         Ok(_) => panic!("it was opened"),
         Err(error) => error.to_string(),
     };
-    std::fs::write(&path, "this is no database, and it is long enough to be seen as none").unwrap();
+    std::fs::write(
+        &path,
+        "this is no database, and it is long enough to be seen as none",
+    )
+    .unwrap();
     assert!(refused().contains("not a database"), "{}", refused());
     std::fs::remove_file(&path).unwrap();
     let foreign = Connection::open(&path).unwrap();

@@ -77,7 +77,9 @@ impl Kernel {
     }
 
     fn generation(&self) -> Option<u64> {
-        self.configuration.as_ref().map(|configuration| configuration.generation)
+        self.configuration
+            .as_ref()
+            .map(|configuration| configuration.generation)
     }
 }
 
@@ -177,7 +179,9 @@ impl Agent {
     async fn command(&self, term: u64, act: impl FnOnce(&mut Kernel) -> Answer) -> Response {
         let number = self.world.commands.fetch_add(1, Ordering::SeqCst) + 1;
         let crash = *self.world.crash.lock().unwrap();
-        let crash = crash.filter(|(at, _)| *at == number).map(|(_, crash)| crash);
+        let crash = crash
+            .filter(|(at, _)| *at == number)
+            .map(|(_, crash)| crash);
         let mut answer = None;
         if matches!(crash, None | Some(Crash::ManagerAfter | Crash::AgentAfter)) {
             let mut kernel = self.lock();
@@ -195,7 +199,10 @@ impl Agent {
                 std::future::pending::<()>().await;
             }
             Some(crash) => {
-                self.restart(matches!(crash, Crash::Host | Crash::HostAndFiles), crash != Crash::HostAndFiles);
+                self.restart(
+                    matches!(crash, Crash::Host | Crash::HostAndFiles),
+                    crash != Crash::HostAndFiles,
+                );
                 return (StatusCode::BAD_GATEWAY, "the agent is gone").into_response();
             }
         }
@@ -253,7 +260,10 @@ async fn status(State(agent): Shared) -> Json<Status> {
     Json(Status {
         instance: kernel.instance.clone(),
         state: kernel.state(),
-        fabric: kernel.configuration.as_ref().map(|configuration| configuration.fabric.clone()),
+        fabric: kernel
+            .configuration
+            .as_ref()
+            .map(|configuration| configuration.fabric.clone()),
         generation: kernel.generation(),
         term: kernel.term,
         differences: Vec::new(),
@@ -266,17 +276,32 @@ async fn status(State(agent): Shared) -> Json<Status> {
     })
 }
 
-async fn events(State(agent): Shared, Query(query): Query<HashMap<String, String>>) -> Json<Reports> {
-    let number = |name: &str| query.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+async fn events(
+    State(agent): Shared,
+    Query(query): Query<HashMap<String, String>>,
+) -> Json<Reports> {
+    let number = |name: &str| {
+        query
+            .get(name)
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     let told = || {
         let kernel = agent.lock();
-        let other = query.get("instance").is_some_and(|instance| *instance != kernel.instance);
+        let other = query
+            .get("instance")
+            .is_some_and(|instance| *instance != kernel.instance);
         let after = if other { 0 } else { number("after") };
         Reports {
             instance: kernel.instance.clone(),
             last: kernel.reports.len() as u64,
             lost: 0,
-            reports: kernel.reports.iter().filter(|report| report.seq > after).cloned().collect(),
+            reports: kernel
+                .reports
+                .iter()
+                .filter(|report| report.seq > after)
+                .cloned()
+                .collect(),
         }
     };
     // From here on nothing that is told is missed.
@@ -289,7 +314,6 @@ async fn events(State(agent): Shared, Query(query): Query<HashMap<String, String
     let _ = tokio::time::timeout(Duration::from_secs(number("wait").min(60)), waited).await;
     Json(told())
 }
-
 
 fn configured(kernel: &Kernel, changed: bool) -> Answer {
     let answer = Configured {
@@ -306,7 +330,11 @@ async fn configuration(State(agent): Shared) -> Response {
     match kernel.configuration.clone() {
         Some(configuration) => {
             let term = kernel.term;
-            Json(Configure { term, configuration }).into_response()
+            Json(Configure {
+                term,
+                configuration,
+            })
+            .into_response()
         }
         None => {
             let problem = Problem::new(ProblemKind::NotFound, 404, "the node has no configuration");
@@ -346,7 +374,10 @@ async fn configure(State(agent): Shared, Json(body): Json<Configure>) -> Respons
         let wanted = body.configuration;
         if let Some(old) = &kernel.configuration {
             if old.generation == wanted.generation && *old != wanted {
-                world.wrong(format!("configuration {} has another content", old.generation));
+                world.wrong(format!(
+                    "configuration {} has another content",
+                    old.generation
+                ));
             }
             if old.generation > wanted.generation {
                 return refuse(ProblemKind::Generation, 409, "an older configuration");
@@ -372,19 +403,30 @@ async fn configure(State(agent): Shared, Json(body): Json<Configure>) -> Respons
 
 async fn start(State(agent): Shared, Json(body): Json<Start>) -> Response {
     let agents = agent.world.agents.lock().unwrap().clone();
-    let late = agents.iter().filter(|other| !Arc::ptr_eq(other, &agent)).find_map(|other| {
-        let kernel = other.lock();
-        // One that lost its power after all were ready is configured while the others go on.
-        let rebooted = kernel.instance != format!("{}-0", other.address);
-        let ready = kernel.generation().is_some_and(|generation| generation >= body.generation);
-        (!ready && !rebooted).then(|| other.address.clone())
-    });
+    let late = agents
+        .iter()
+        .filter(|other| !Arc::ptr_eq(other, &agent))
+        .find_map(|other| {
+            let kernel = other.lock();
+            // One that lost its power after all were ready is configured while the others go on.
+            let rebooted = kernel.instance != format!("{}-0", other.address);
+            let ready = kernel
+                .generation()
+                .is_some_and(|generation| generation >= body.generation);
+            (!ready && !rebooted).then(|| other.address.clone())
+        });
     if let Some(late) = late {
-        agent.world.wrong(format!("start while {late} is not ready"));
+        agent
+            .world
+            .wrong(format!("start while {late} is not ready"));
     }
     let act = |kernel: &mut Kernel| {
         if kernel.generation() != Some(body.generation) {
-            return refuse(ProblemKind::Generation, 409, "another configuration is in force");
+            return refuse(
+                ProblemKind::Generation,
+                409,
+                "another configuration is in force",
+            );
         }
         if kernel.state() == NodeState::Partial {
             return refuse(ProblemKind::State, 409, "the node is not as configured");
@@ -424,7 +466,11 @@ fn change(
     change: impl FnOnce(&mut ConnectionStatus) -> Result<(), Box<Problem>>,
 ) -> Answer {
     if kernel.generation() != Some(generation) {
-        return refuse(ProblemKind::Generation, 409, "another configuration is in force");
+        return refuse(
+            ProblemKind::Generation,
+            409,
+            "another configuration is in force",
+        );
     }
     let Some(conn) = kernel.conns.get_mut(&cid) else {
         return refuse(ProblemKind::NotFound, 404, "no such connection");
@@ -433,7 +479,11 @@ fn change(
     Ok(Json(conn.clone()).into_response())
 }
 
-async fn start_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<Command>) -> Response {
+async fn start_conn(
+    State(agent): Shared,
+    Path(cid): Path<u16>,
+    Json(body): Json<Command>,
+) -> Response {
     let act = |kernel: &mut Kernel| {
         change(kernel, cid, body.generation, |conn| match conn.state {
             ConnectionState::Created => {
@@ -447,7 +497,11 @@ async fn start_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json
     agent.command(body.term, act).await
 }
 
-async fn stop_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<Command>) -> Response {
+async fn stop_conn(
+    State(agent): Shared,
+    Path(cid): Path<u16>,
+    Json(body): Json<Command>,
+) -> Response {
     let act = |kernel: &mut Kernel| {
         change(kernel, cid, body.generation, |conn| {
             // Nothing is under way here: it is quiescent at once.
@@ -458,7 +512,11 @@ async fn stop_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<
     agent.command(body.term, act).await
 }
 
-async fn reset_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json<Reset>) -> Response {
+async fn reset_conn(
+    State(agent): Shared,
+    Path(cid): Path<u16>,
+    Json(body): Json<Reset>,
+) -> Response {
     let world = agent.world.clone();
     let act = |kernel: &mut Kernel| {
         let answer = change(kernel, cid, body.generation, |conn| {
@@ -476,7 +534,10 @@ async fn reset_conn(State(agent): Shared, Path(cid): Path<u16>, Json(body): Json
             Ok(())
         })?;
         // The new life is what is configured from now on.
-        let configured = kernel.configuration.iter_mut().flat_map(|configuration| &mut configuration.connections);
+        let configured = kernel
+            .configuration
+            .iter_mut()
+            .flat_map(|configuration| &mut configuration.connections);
         for conn in configured.filter(|conn| conn.cid == cid) {
             conn.start_psn = body.start_psn.unwrap_or(conn.start_psn);
         }

@@ -66,9 +66,18 @@ impl Lab {
 
     /// Starts the manager on the store that there is.
     fn start(&self) {
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join("log"))
+            .unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_superp-cm"))
-            .args(["serve", "--listen", &format!("{}.250:7778", self.net), "--store"])
+            .args([
+                "serve",
+                "--listen",
+                &format!("{}.250:7778", self.net),
+                "--store",
+            ])
             .arg(self.folder.join("manager.db"))
             .stderr(Stdio::from(log))
             .spawn();
@@ -123,7 +132,11 @@ impl Lab {
 
     async fn apply(&self, file: &str) -> Plan {
         let response = self.ask(Some(file), "v1/apply").await;
-        assert!(response.status().is_success(), "{}", response.text().await.unwrap());
+        assert!(
+            response.status().is_success(),
+            "{}",
+            response.text().await.unwrap()
+        );
         response.json().await.unwrap()
     }
 
@@ -136,11 +149,16 @@ impl Lab {
         let end = Instant::now() + LIMIT;
         loop {
             let status = self.status().await;
-            let running = phase != Phase::Running || status.connections_running == status.connections;
+            let running =
+                phase != Phase::Running || status.connections_running == status.connections;
             if status.phase == phase && status.waiting.is_empty() && running {
                 return status;
             }
-            assert!(Instant::now() < end, "not {phase}: {status:?}\n{}", self.log());
+            assert!(
+                Instant::now() < end,
+                "not {phase}: {status:?}\n{}",
+                self.log()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -183,12 +201,20 @@ impl Lab {
             ));
             for (cid, conn) in &kernel.conns {
                 let (one, other) = ((conn.local, *cid), (conn.peer, conn.peer_cid));
-                ends.entry((one.min(other), one.max(other))).or_default().push(conn.start_psn);
-                text.push(format!("{cid} {} {} {} {}", conn.local, conn.peer, conn.peer_cid, conn.state));
+                ends.entry((one.min(other), one.max(other)))
+                    .or_default()
+                    .push(conn.start_psn);
+                text.push(format!(
+                    "{cid} {} {} {} {}",
+                    conn.local, conn.peer, conn.peer_cid, conn.state
+                ));
             }
         }
         for (key, lives) in ends {
-            assert!(lives.len() == 2 && lives[0] == lives[1], "{key:?}: {lives:?}");
+            assert!(
+                lives.len() == 2 && lives[0] == lives[1],
+                "{key:?}: {lives:?}"
+            );
         }
         text
     }
@@ -209,7 +235,12 @@ impl Drop for Lab {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fabric_boots_and_the_same_file_again_changes_nothing() {
     let lab = Lab::new(4).await;
-    let planned: Plan = lab.ask(Some(&lab.mesh(0)), "v1/plan").await.json().await.unwrap();
+    let planned: Plan = lab
+        .ask(Some(&lab.mesh(0)), "v1/plan")
+        .await
+        .json()
+        .await
+        .unwrap();
     assert_eq!(lab.status().await.phase, Phase::Empty);
     assert_eq!(lab.apply(&lab.mesh(0)).await, planned);
     let status = lab.until(Phase::Running).await;
@@ -220,7 +251,10 @@ async fn fabric_boots_and_the_same_file_again_changes_nothing() {
     assert_eq!(lab.until(Phase::Running).await.term, status.term + 1);
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let after = (lab.kernels(), lab.world.commands.load(Ordering::SeqCst));
-    assert_eq!(after, before, "neither the file nor another manager touches what runs");
+    assert_eq!(
+        after, before,
+        "neither the file nor another manager touches what runs"
+    );
     let node: NodeStatus = lab.get("v1/nodes/xpu03").await;
     assert_eq!(node.capabilities.unwrap()["protocol"]["version"], "0.4");
     lab.no_wrongs();
@@ -231,7 +265,10 @@ async fn what_the_boot_waits_for_is_told_by_name() {
     let lab = Lab::new(2).await;
     let file = lab.mesh(0).replace("xpu[01-02]", "xpu[01-03]");
     lab.apply(&file).await;
-    let expected = format!("node xpu03: waiting for READY: connection refused by {}.3:7779", lab.net);
+    let expected = format!(
+        "node xpu03: waiting for READY: connection refused by {}.3:7779",
+        lab.net
+    );
     let end = Instant::now() + LIMIT;
     loop {
         let status = lab.status().await;
@@ -254,7 +291,9 @@ async fn file_with_a_mistake_is_refused_as_a_whole() {
     lab.apply(&lab.mesh(0)).await;
     lab.until(Phase::Running).await;
     let before = (lab.kernels(), lab.status().await);
-    let file = lab.mesh(0).replace("partition = 0", "partition = 0\nwindow = 7");
+    let file = lab
+        .mesh(0)
+        .replace("partition = 0", "partition = 0\nwindow = 7");
     let refused = lab.ask(Some(&file), "v1/apply?path=my.toml").await;
     assert_eq!(refused.status(), 422);
     let problem: serde_json::Value = refused.json().await.unwrap();
@@ -264,11 +303,16 @@ async fn file_with_a_mistake_is_refused_as_a_whole() {
     );
     assert_eq!(lab.status().await.generation, before.1.generation);
     assert_eq!(lab.kernels(), before.0);
-    let far = lab.mesh(0).replace(&format!("{}.{{n}}", lab.net), "192.0.2.{n}");
+    let far = lab
+        .mesh(0)
+        .replace(&format!("{}.{{n}}", lab.net), "192.0.2.{n}");
     let refused = lab.ask(Some(&far), "v1/apply").await;
     assert_eq!(refused.status(), 409);
     let text = refused.text().await.unwrap();
-    assert!(text.contains("talks in clear") && text.contains("--plain-tcp"), "{text}");
+    assert!(
+        text.contains("talks in clear") && text.contains("--plain-tcp"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -277,15 +321,24 @@ async fn broken_connection_is_healed_and_told() {
     lab.apply(&lab.mesh(0)).await;
     lab.until(Phase::Running).await;
     lab.agents[0].break_conn(1);
-    let conns = lab.until_conns(|conns| conns.iter().any(|conn| conn.life == 1)).await;
+    let conns = lab
+        .until_conns(|conns| conns.iter().any(|conn| conn.life == 1))
+        .await;
     lab.until(Phase::Running).await;
     let healed = conns.iter().find(|conn| conn.life == 1).unwrap();
     assert_eq!(healed.connection, "1@10.23.0.1-1@10.23.0.2");
     let events: Vec<Event> = lab.get("v1/events").await;
     let told = |text: &str| events.iter().any(|event| event.text.contains(text));
-    assert!(told("connection-state, connection 1 to 10.23.0.2: broken: the peer does not answer"));
-    assert!(told("hard error: the peer does not answer; both ends are reset and started again"));
-    assert!(conns.iter().filter(|conn| conn.life == 1).count() == 1, "the others were left alone");
+    assert!(told(
+        "connection-state, connection 1 to 10.23.0.2: broken: the peer does not answer"
+    ));
+    assert!(told(
+        "hard error: the peer does not answer; both ends are reset and started again"
+    ));
+    assert!(
+        conns.iter().filter(|conn| conn.life == 1).count() == 1,
+        "the others were left alone"
+    );
     lab.kernels();
     lab.no_wrongs();
 }
@@ -305,7 +358,9 @@ async fn connection_is_stopped_and_restarted_softly_and_reset() {
     assert_eq!(lab.ask(Some(""), &post("restart")).await.status(), 202);
     let again = |life| {
         move |conns: &[Connection]| {
-            conns[0].life == life && all(ConnectionState::Established)(conns) && conns[0].want == Want::Run
+            conns[0].life == life
+                && all(ConnectionState::Established)(conns)
+                && conns[0].want == Want::Run
         }
     };
     lab.until_conns(again(1)).await;
@@ -313,8 +368,18 @@ async fn connection_is_stopped_and_restarted_softly_and_reset() {
     lab.until_conns(again(2)).await;
     assert_eq!(lab.ask(Some(""), &post("reset")).await.status(), 202);
     lab.until_conns(again(3)).await;
-    assert_eq!(lab.ask(Some(""), "v1/connections/9@10.0.0.1-9@10.0.0.2/stop").await.status(), 404);
-    assert_eq!(lab.ask(Some(""), "v1/connections/nonsense/stop").await.status(), 400);
+    assert_eq!(
+        lab.ask(Some(""), "v1/connections/9@10.0.0.1-9@10.0.0.2/stop")
+            .await
+            .status(),
+        404
+    );
+    assert_eq!(
+        lab.ask(Some(""), "v1/connections/nonsense/stop")
+            .await
+            .status(),
+        400
+    );
     lab.no_wrongs();
 }
 
@@ -323,22 +388,51 @@ async fn older_manager_on_the_same_store_ends() {
     let lab = Lab::new(1).await;
     lab.status().await;
     let mut second = Command::new(env!("CARGO_BIN_EXE_superp-cm"))
-        .args(["serve", "--listen", &format!("{}.251:7778", lab.net), "--store"])
+        .args([
+            "serve",
+            "--listen",
+            &format!("{}.251:7778", lab.net),
+            "--store",
+        ])
         .arg(lab.folder.join("manager.db"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let end = Instant::now() + LIMIT;
-    while lab.http.get(format!("http://{}.251:7778/v1/fabric", lab.net)).send().await.is_err() {
+    while lab
+        .http
+        .get(format!("http://{}.251:7778/v1/fabric", lab.net))
+        .send()
+        .await
+        .is_err()
+    {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let file = "fabric = \"x\"\n[[nodes]]\nhosts = \"a1\"\nagent = \"127.0.0.1:1\"\naddress = \"10.0.0.1\"\nports = [{ dev = \"e\" }]\n";
-    let refused = lab.http.post(lab.url("v1/apply")).body(file).send().await.unwrap();
+    let refused = lab
+        .http
+        .post(lab.url("v1/apply"))
+        .body(file)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(refused.status(), 500);
-    assert!(refused.text().await.unwrap().contains("a newer manager works with this store"));
+    assert!(refused
+        .text()
+        .await
+        .unwrap()
+        .contains("a newer manager works with this store"));
     let ended = loop {
-        if let Some(ended) = lab.manager.lock().unwrap().as_mut().unwrap().try_wait().unwrap() {
+        if let Some(ended) = lab
+            .manager
+            .lock()
+            .unwrap()
+            .as_mut()
+            .unwrap()
+            .try_wait()
+            .unwrap()
+        {
             break ended;
         }
         assert!(Instant::now() < end);
@@ -357,7 +451,9 @@ async fn document_describes_every_path_and_no_other() {
     assert_eq!(paths.len(), 13);
     for (path, methods) in paths {
         for method in methods.as_object().unwrap().keys() {
-            let path = path.replace("{name}", "x").replace("{connection}", "1@10.0.0.1-1@10.0.0.2");
+            let path = path
+                .replace("{name}", "x")
+                .replace("{connection}", "1@10.0.0.1-1@10.0.0.2");
             let post = (method == "post").then_some("");
             let answer = lab.ask(post, path.trim_start_matches('/')).await;
             assert_ne!(answer.status(), 405, "{method} {path}");
@@ -425,7 +521,10 @@ async fn manager_agent_or_host_killed_at_every_step_comes_to_the_same_end() {
                 runs += 1;
             }
         }
-        println!("{crash:?} at each of {steps} commands: the same end, {:.1} s", begin.elapsed().as_secs_f64());
+        println!(
+            "{crash:?} at each of {steps} commands: the same end, {:.1} s",
+            begin.elapsed().as_secs_f64()
+        );
     }
     assert_eq!(runs, 6 * steps);
 }
@@ -438,7 +537,10 @@ async fn full_mesh_of_64_agents_boots() {
     lab.apply(&lab.mesh(0)).await;
     let applied = begin.elapsed();
     let status = lab.until(Phase::Running).await;
-    assert_eq!((status.nodes_ready, status.connections_running), (64, 64 * 63 / 2));
+    assert_eq!(
+        (status.nodes_ready, status.connections_running),
+        (64, 64 * 63 / 2)
+    );
     println!(
         "64 agents, {} connections: applied in {:.2} s, running after {:.2} s",
         status.connections,
