@@ -2,6 +2,8 @@
 
 //! Memory regions: pinned user memory that peers may read and write by key [proto 5].
 
+mod space;
+
 use kernel::{
     prelude::*,
     sync::{
@@ -16,6 +18,9 @@ use crate::{
     proto::{Atomic as AtomicOp, Code},
     qp::Qp,
 };
+
+use space::Place;
+pub(crate) use space::Space;
 
 /// The peer may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;
@@ -36,13 +41,13 @@ const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Keys are 24 bits; 0 is never given out, so that a null address reaches nothing.
 const KEY_MAX: u32 = (1 << 24) - 1;
-/// Draws of a random key before registration gives up: with 2^23 keys taken, one in 2^32 fails.
-const KEY_DRAWS: u32 = 32;
 
 /// A registered region. Its memory stays pinned while anybody holds the `Arc`; peers reach it
 /// only while it is in its node's table.
 pub(crate) struct Region {
     key: u32,
+    /// Of its first byte.
+    rma_addr: u64,
     addr: u64,
     len: u64,
     access: u32,
@@ -68,19 +73,15 @@ pub(crate) struct RegionInfo {
     pub(crate) remote_writes: u64,
 }
 
-/// The key part of an RMA address.
-pub(crate) fn key_of(rma_addr: u64) -> u32 {
-    (rma_addr >> OFFSET_BITS) as u32
-}
-
 impl Region {
     /// Pins `len` bytes at `addr` of the calling process and makes them reachable for peers of
     /// `node`. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: length 0, unknown access bits, wraps, or crosses a multiple of 2^40. `EFAULT`,
-    /// `ENOMEM`: from pinning. `ENOSPC`: no free key was found.
+    /// `EINVAL`: length 0, unknown access bits, wraps, or, without a global address space, crosses a
+    /// multiple of 2^40. `EFAULT`, `ENOMEM`: from pinning. `ENOSPC`: no free key was found, or the
+    /// space is full.
     pub(crate) fn register(
         node: &Node,
         addr: u64,
@@ -98,13 +99,10 @@ impl Region {
         if access & !ACCESS_MASK != 0 {
             return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
         }
-        let last = addr
-            .checked_add(len.saturating_sub(1))
-            .ok_or_else(|| Refusal::new(EINVAL, c"region wraps around the address space"))?;
-        if addr >> OFFSET_BITS != last >> OFFSET_BITS {
+        if addr.checked_add(len.saturating_sub(1)).is_none() {
             return Err(Refusal::new(
                 EINVAL,
-                c"a region must not cross a multiple of 2^40",
+                c"region wraps around the address space",
             ));
         }
         let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE) != 0;
@@ -113,20 +111,13 @@ impl Region {
 
         let process = Process::current()
             .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
-        // Keys are drawn and entered under one lock, so that none is taken between the two.
+        // Chosen and entered under one lock, so that nobody takes them between the two.
         let config = node.config().lock();
-        let mut key = None;
-        for _ in 0..KEY_DRAWS {
-            let draw = crate::kapi::net::random() & KEY_MAX;
-            if draw != 0 && node.regions().get(draw).is_none() {
-                key = Some(draw);
-                break;
-            }
-        }
-        let key = key.ok_or_else(|| Refusal::new(ENOSPC, c"no free key for a region"))?;
+        let place = Place::choose(node, config.rma_space(), addr, len)?;
         let region = Arc::new(
             Region {
-                key,
+                key: place.key,
+                rma_addr: place.rma_addr,
                 addr,
                 len,
                 access,
@@ -141,8 +132,9 @@ impl Region {
         )
         .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
         node.regions()
-            .insert(key, region.clone())
+            .insert(place.key, region.clone())
             .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
+        place.keep();
         drop(config);
         Ok(region)
     }
@@ -150,7 +142,7 @@ impl Region {
     /// Takes the region from the reach of peers; returns when none touches it any more. Process
     /// context, sleeps for a grace period: packets are processed with bottom halves off.
     pub(crate) fn release(&self, node: &Node) {
-        node.regions().remove(self.key);
+        node.remove_region(self);
     }
 
     /// The queue pair of its owner.
@@ -204,11 +196,16 @@ impl Region {
         partition: u32,
     ) -> Result<u64, Code> {
         self.check_rights(access, partition)?;
-        // The region lies within one multiple of 2^40, so the low bits are compared as they are.
-        let offset = (rma_addr & OFFSET_MASK)
-            .checked_sub(self.addr & OFFSET_MASK)
+        let offset = rma_addr
+            .checked_sub(self.rma_addr)
             .ok_or(Code::ACCESS_BOUNDS)?;
         self.check_bounds(offset, len)
+    }
+
+    /// Whether the RMA address is in the region.
+    fn has(&self, rma_addr: u64) -> bool {
+        let offset = rma_addr.checked_sub(self.rma_addr);
+        offset.is_some_and(|offset| offset < self.len)
     }
 
     fn check_rights(&self, access: u32, partition: u32) -> Result<(), Code> {
@@ -258,7 +255,7 @@ impl Region {
             key: self.key,
             addr: self.addr,
             len: self.len,
-            rma_addr: u64::from(self.key) << OFFSET_BITS | self.addr & OFFSET_MASK,
+            rma_addr: self.rma_addr,
             access: self.access,
             partition: self.partition,
             qpn: self.qp.qpn(),

@@ -292,12 +292,7 @@ impl Target<'_> {
 impl Owner for Target<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self
-            .conn
-            .node
-            .regions()
-            .get(region::key_of(address))
-            .ok_or(Code::ACCESS_KEY);
+        let region = self.conn.node.region_at(address).ok_or(Code::ACCESS_KEY);
         let placed = region.and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
@@ -322,8 +317,7 @@ impl Owner for Target<'_> {
         let allowed = self
             .conn
             .node
-            .regions()
-            .get(region::key_of(address))
+            .region_at(address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 region.remote_offset(address, len.into(), region::REMOTE_READ, partition)
@@ -342,8 +336,7 @@ impl Owner for Target<'_> {
         let done = self
             .conn
             .node
-            .regions()
-            .get(region::key_of(atomic.address))
+            .region_at(atomic.address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 let access = region::REMOTE_ATOMIC;

@@ -4,10 +4,10 @@
 
 use kernel::prelude::*;
 
-use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner};
+use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel};
 use crate::{
     kapi::skb::SkBuff,
-    proto::{wire::HEADERS_MAX, Code, Payload, ReqOp, Request, SubmitError, Transmit},
+    proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
     region,
     work::{self, Work, WorkOp},
 };
@@ -347,7 +347,7 @@ impl Conn {
                 continue;
             };
             let headroom = path.headroom();
-            let skb = match self.build(&mut inner.flows, headroom, &transmit) {
+            let skb = match self.build(&inner.proto, &mut inner.flows, headroom, &transmit) {
                 Ok(skb) => skb,
                 Err(BuildError::NoMemory) => {
                     count(&mut inner.stats.tx_no_memory, 1);
@@ -357,7 +357,8 @@ impl Conn {
                     if let Payload::Reply(reply) = &transmit.payload {
                         inner.proto.refuse_reply(reply.xid, code);
                     }
-                    match self.build(&mut inner.flows, headroom, &transmit.without_payload()) {
+                    let filler = transmit.without_payload();
+                    match self.build(&inner.proto, &mut inner.flows, headroom, &filler) {
                         Ok(skb) => skb,
                         Err(_) => continue,
                     }
@@ -377,13 +378,14 @@ impl Conn {
     /// One packet, from the PDL header on.
     fn build(
         &self,
+        proto: &Connection<Kernel>,
         flows: &mut flow::Flows,
         headroom: usize,
         transmit: &Transmit,
     ) -> Result<SkBuff, BuildError> {
         let mut headers = [0u8; HEADERS_MAX];
-        let len = transmit
-            .emit(&mut headers, |_| 0)
+        let len = proto
+            .emit(transmit, &mut headers, |_| 0)
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
         let linear = headers.len().saturating_add(work::COPY_MAX);
@@ -409,7 +411,7 @@ impl Conn {
             }
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
-                for read in reply.reads.iter().take(transmit.tal.num_ops.into()) {
+                for read in proto.reply_reads(reply) {
                     self.attach_reply(read.address, reply.len, &mut skb)?;
                     skb.put_zero(reply.pad.into()).map_err(no_memory)?;
                 }
@@ -423,8 +425,7 @@ impl Conn {
     fn attach_reply(&self, address: u64, len: u32, skb: &mut SkBuff) -> Result<(), BuildError> {
         let region = self
             .node
-            .regions()
-            .get(region::key_of(address))
+            .region_at(address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let offset = region
             .remote_offset(

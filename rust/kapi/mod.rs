@@ -12,6 +12,7 @@ pub(crate) mod pages;
 pub(crate) mod params;
 pub(crate) mod path;
 pub(crate) mod process;
+pub(crate) mod range;
 pub(crate) mod rx;
 pub(crate) mod skb;
 pub(crate) mod sock;

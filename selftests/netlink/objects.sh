@@ -79,6 +79,27 @@ cm_address_is_kept() {
 	tap_equal null "$(json '."cm-address"' node)" none
 }
 
+address_space_is_shown() {
+	local space='"\(."rma-base") \(."rma-size")"'
+	tap_equal "0 0" "$(json "$space" node)" before || return 1
+	json . node set rma-base 0x10000000000 0x40000000 >/dev/null || return 1
+	tap_equal "1099511627776 1073741824" "$(json "$space" node)" "base and size" || return 1
+	on "$nodeA" superp node | grep -q '^RMA addresses global, 0x40000000 bytes from 0x10000000000$' || return 1
+	json . node set rma-base 0x10000 >/dev/null || return 1
+	tap_equal "65536 0" "$(json "$space" node)" "without a size" || return 1
+	tap_refused "rma-base is not a multiple of the page size" on "$nodeA" superp node set rma-base 0x10001 ||
+		return 1
+	tap_refused "rma-size is not a multiple of the page size" on "$nodeA" superp node set rma-base 0x10000 17 ||
+		return 1
+	tap_refused "beyond the last address" on "$nodeA" superp node set rma-base 0xffffffffffff0000 0x20000 ||
+		return 1
+	tap_refused "rma-size needs an rma-base" on "$nodeA" superp node set rma-base 0 0x10000 || return 1
+	tap_equal "65536 0" "$(json "$space" node)" "after refusals" || return 1
+	json . node set rma-base 0 >/dev/null || return 1
+	tap_equal "0 0" "$(json "$space" node)" none || return 1
+	on "$nodeA" superp node | grep -q '^RMA addresses by key$'
+}
+
 port_is_shown() {
 	tap_equal "eth0 up sunh,udp 9000 1" "$(json \
 		'.[] | "\(.name) \(.state) \(.encap | join(",")) \(.mtu) \(.conns)"' dev)" port
@@ -244,6 +265,7 @@ tap_case "the node is shown" node_is_shown
 tap_case "everything that -j prints is JSON" everything_is_json
 tap_case "errors are JSON too" errors_are_json
 tap_case "the manager's address is kept" cm_address_is_kept
+tap_case "the address space is shown" address_space_is_shown
 tap_case "a port is shown" port_is_shown
 tap_case "a port follows its device" port_goes_down_and_up
 tap_case "ports are refused by name" port_is_refused

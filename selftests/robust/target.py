@@ -352,6 +352,50 @@ def unfinished_send():
     p.alive()
 
 
+def global_space(way):
+    """Addresses beside a region of a global address space, and where one has been [proto 5]."""
+    base, length = 0x4444000000, 4096
+    nodes.superp(1, "node", "set", "rma-base", hex(base), "0x100000")
+    try:
+        p = peer(way)
+
+        def refused(what, minor, opcode, body):
+            p.send(opcode, body, num_ops=1)
+            error = p.answer("error", lambda a: a.error() and a.xid == p.xid & 0xFFFF).error()
+            same(error[1:], (0, 0, 3, minor), f"Seqno, OpNum and code of opcode {opcode}, {what}")
+            p.xid += 1
+
+        with p.region(length) as region:
+            same(region.address, base + 13, "address of the region")  # as in its page
+            wrong = [
+                ("a byte before the region", 2, region.address - 1),
+                ("the page's first byte", 2, base),
+                ("a byte behind the region", 2, region.address + length - 15),
+                ("right behind the region", 2, region.address + length),
+                ("the page behind", 1, base + 8192),
+                ("before the space", 1, base - 16),
+                ("behind the space", 1, base + 0x100000),
+                ("address 0", 1, 0),
+                ("the last address", 1, (1 << 64) - 16),
+                ("its key", 1, region.key << 40 | 13),
+            ]
+            for what, minor, address in wrong:
+                refused(what, minor, WRITE, write_op(address) + b"\x99" * 16)
+                refused(what, minor, READ, read_op(address, 16))
+            refused("all but for one byte", 2, READ, read_op(region.address, length + 1))
+            same(region.bytes(), bytes(length), "memory")
+            p.send(WRITE, write_op(region.address) + b"\x55" * length, num_ops=1)
+            p.xid += 1
+            p.acknowledged(p.xid - 1)
+            same(region.bytes(), b"\x55" * length, "memory that was written")
+            address = region.address
+        refused("a released region", 1, WRITE, write_op(address) + bytes(16))
+        refused("a released region", 1, READ, read_op(address, 16))
+        p.alive()
+    finally:
+        nodes.superp(1, "node", "set", "rma-base", "0")
+
+
 # ---- what must be dropped ----
 
 # Name, counter, and how the frame is made by the peer of a SUNH connection.
@@ -565,6 +609,7 @@ try:
         results.case(f"{way}: a message whose packets arrive out of order", messages, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
+        results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)
     results.case("a region's rights hold", rights_and_partition)
     results.case("a receive context that is released in the middle of a message", unfinished_send)
     results.case("ordered: held above a hole, and done once", held_or_delivered, True)

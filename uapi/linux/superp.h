@@ -90,13 +90,15 @@ struct sockaddr_superp {
 /**
  * struct superp_mr_reg - register memory: SUPERP_IOC_MR_REG
  * @addr: in, first byte of the caller's memory
- * @length: in, bytes, at least 1; a region does not cross a multiple of 2^40
+ * @length: in, bytes, at least 1; without a global address space, a region
+ *	does not cross a multiple of 2^40
  * @access: in, SUPERP_ACCESS_* bits
  * @partition: in, partition of the region, 0 for any
  * @key: out, the region's 24-bit key: its handle for this interface
  * @rsvd: zero
  * @rma_addr: out, RMA address of @addr, what a peer puts into its request:
- *	@key << 40 | low 40 bits of @addr
+ *	@key << 40 | low 40 bits of @addr, or if the node has a part of a global
+ *	address space, the first place there that is free
  *
  * Memory stays pinned and counts against RLIMIT_MEMLOCK until the region is
  * released or the socket is closed.
@@ -104,7 +106,7 @@ struct sockaddr_superp {
  * Errors: EINVAL (length 0, unknown bits, wraps, crosses a boundary), EFAULT
  * (not mapped, or not writable where the access asks for it), EOPNOTSUPP
  * (memory that cannot be pinned for long, such as DAX files), ENOMEM (also:
- * over RLIMIT_MEMLOCK), ENOSPC (no free key).
+ * over RLIMIT_MEMLOCK), ENOSPC (no free key, or no room in the address space).
  */
 struct superp_mr_reg {
 	__u64	addr;

@@ -231,7 +231,10 @@ impl End {
             }
             payload => panic!("{payload:?} has no addresses"),
         };
-        let len = transmit.emit(&mut bytes, address).expect("it fits");
+        let len = self
+            .conn
+            .emit(transmit, &mut bytes, address)
+            .expect("it fits");
         bytes.truncate(len);
         for index in 0..u32::from(tal.num_ops) {
             match &transmit.payload {
@@ -244,7 +247,8 @@ impl End {
                     bytes.resize(bytes.len() + usize::from(part.pad), 0);
                 }
                 Payload::Reply(reply) => {
-                    let read = reply.reads[index as usize];
+                    let read = self.conn.reply_reads(reply).nth(index as usize);
+                    let read = read.expect("one for each block");
                     let place = (reply.xid, read.seqno, read.opnum);
                     self.memory
                         .check_grant(place, reply.offset, read.address, reply.len);

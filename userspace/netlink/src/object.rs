@@ -327,6 +327,10 @@ pub struct Node {
     pub forwarding: bool,
     /// Packets forwarded so far.
     pub forwarded: u64,
+    /// First address of new regions in a global address space; 0: they get keys.
+    pub rma_base: u64,
+    /// Bytes from there on, 0 for all.
+    pub rma_size: u64,
 }
 
 impl Node {
@@ -347,6 +351,8 @@ impl Node {
             cm_address: o.addr(node::CM_ADDRESS).filter(|a| !a.is_unspecified()),
             forwarding: o.int(node::FORWARDING) == Some(1u8),
             forwarded: o.int(node::FORWARDED).unwrap_or(0),
+            rma_base: o.int(node::RMA_BASE).unwrap_or(0),
+            rma_size: o.int(node::RMA_SIZE).unwrap_or(0),
         })
     }
 }

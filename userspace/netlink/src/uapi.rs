@@ -136,6 +136,14 @@ pub mod node {
     pub const FORWARDING: u16 = 14;
     /// Number of SUNH frames forwarded. (uint)
     pub const FORWARDED: u16 = 15;
+    /// First RMA address of the node's part of a global address space, a multiple of the
+    /// page size: regions that are registered from now on get the first free place from
+    /// there on. 0 for none: each new region gets a random key as the upper 24 bits of its
+    /// addresses. Regions that there are keep theirs. (uint)
+    pub const RMA_BASE: u16 = 16;
+    /// Bytes of that part, a multiple of the page size; 0, or left out when rma-base is
+    /// set, for all that follows. (uint)
+    pub const RMA_SIZE: u16 = 17;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -211,6 +219,16 @@ pub mod node {
         super::Attr {
             number: FORWARDED,
             name: "forwarded",
+            nested: None,
+        },
+        super::Attr {
+            number: RMA_BASE,
+            name: "rma-base",
+            nested: None,
+        },
+        super::Attr {
+            number: RMA_SIZE,
+            name: "rma-size",
             nested: None,
         },
     ];
@@ -1233,7 +1251,7 @@ pub mod event {
     pub const LOW: u16 = 11;
     /// First value after low that would not have been. (uint)
     pub const HIGH: u16 = 12;
-    /// RMA address of a refused access. (uint)
+    /// RMA address of a refused access; of a Send, key << 32 | offset. (uint)
     pub const ADDRESS: u16 = 13;
     /// Bytes of a refused access. (u32)
     pub const LENGTH: u16 = 14;

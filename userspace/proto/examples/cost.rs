@@ -126,7 +126,7 @@ mod counted {
     #[inline(always)]
     fn build(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> Option<Transmit> {
         let transmit = conn.poll_transmit(now)?;
-        let len = transmit.emit(&mut bytes.head, |_| 0)?;
+        let len = conn.emit(&transmit, &mut bytes.head, |_| 0)?;
         bytes.len = len + transmit.data_len();
         Some(transmit)
     }

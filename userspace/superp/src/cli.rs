@@ -120,6 +120,15 @@ pub(crate) enum NodeSetting {
         #[arg(value_parser = |text: &str| crate::words::switch("forwarding", text), action = clap::ArgAction::Set)]
         on: bool,
     },
+    /// The node's part of a global RMA address space: new regions get the first free addresses there.
+    RmaBase {
+        /// First address, a multiple of the page size; 0 for none, then each region gets a key.
+        #[arg(value_parser = crate::words::number)]
+        base: u64,
+        /// How many bytes, a multiple of the page size; 0 for all that follow.
+        #[arg(default_value = "0", value_parser = crate::words::number)]
+        size: u64,
+    },
 }
 
 #[derive(Subcommand)]

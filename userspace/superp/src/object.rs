@@ -21,6 +21,10 @@ pub(crate) fn node(verb: Option<NodeVerb>, out: &mut Out) -> Result<(), Failure>
             client.set_forwarding(on)?;
             return out.done(&json!({ "forwarding": on }));
         }
+        Some(NodeVerb::Set(NodeSetting::RmaBase { base, size })) => {
+            client.set_rma_space(base, size)?;
+            return out.done(&json!({ "rma-base": base, "rma-size": size }));
+        }
         None | Some(NodeVerb::Show) => {}
     }
     let node = client.node()?;
@@ -53,6 +57,14 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
             match node.forwarding {
                 true => format!("on, {} frames", node.forwarded),
                 false => "off".to_owned(),
+            },
+        ),
+        (
+            "RMA addresses",
+            match (node.rma_base, node.rma_size) {
+                (0, _) => "by key".to_owned(),
+                (base, 0) => format!("global, from {base:#x}"),
+                (base, size) => format!("global, {size:#x} bytes from {base:#x}"),
             },
         ),
         (

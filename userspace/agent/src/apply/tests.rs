@@ -102,6 +102,8 @@ impl Fake {
                 cm_address: self.manager,
                 forwarding: false,
                 forwarded: 0,
+                rma_base: 0,
+                rma_size: 0,
             },
             params: params.into(),
             ports: self.ports.iter().map(port).collect(),
