@@ -16,7 +16,7 @@ use superp_cm::state::{Event, Phase, Want};
 use superp_control::ConnectionState;
 
 /// Nothing here takes this long unless it hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A fabric of agents, and a manager that can be killed.
 struct Lab {
