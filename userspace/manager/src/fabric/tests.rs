@@ -292,7 +292,7 @@ fn each_mistake_has_its_message() {
         (
             "[[\"xpu04\", \"xpu01\"]]",
             "[[\"xpu04\", \"xpu01\"], [\"xpu01\", \"xpu04\"]]",
-            "f.toml:28:28: xpu01 and xpu04 are connected twice in the same way",
+            "f.toml:28:30: xpu01 and xpu04 are connected twice in the same way",
             "leave one out, or let them differ, for example by partition",
         ),
         (
