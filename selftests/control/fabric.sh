@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# A fabric from its file: a manager, an agent in each of four nodes, boot, traffic, faults, shutdown.
+#
+#	manager 10.99.0.254 --- bridge "mgmt" ------- mg0 10.99.0.1 ... 10.99.0.4     agents
+#	                        bridge "fabric" ----- eth0 10.23.0.1 ... 10.23.0.4    SUPERp
+#	                                              fx1 ... fx4                     nodes
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+. lib/nodes.sh
+
+nodes=(fx1 fx2 fx3 fx4)
+folder=$(mktemp -d)
+manager=''
+declare -A agents=()
+export SUPERP_CM=http://10.99.0.254:7778
+
+end() {
+	local node pids
+	[ -z "$manager" ] || kill -KILL "$manager" 2>/dev/null || true
+	for node in "${nodes[@]}"; do
+		[ -e "/run/netns/$node" ] || continue
+		mapfile -t pids < <(ip netns pids "$node")
+		[ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2>/dev/null || true
+		ip netns delete "$node"
+	done
+	ip link del mgmt 2>/dev/null || true
+	ip link del fabric 2>/dev/null || true
+	wait 2>/dev/null
+	rm -rf "$folder"
+}
+trap end EXIT
+
+number() { echo "${1#fx}"; }
+
+# network_up: four nodes on two bridges.
+network_up() {
+	local node net device
+	modprobe -q bridge || true
+	for net in mgmt fabric; do
+		ip link add "$net" type bridge || return 1
+		ip link set "$net" mtu 9000 up || return 1
+	done
+	ip address add 10.99.0.254/24 dev mgmt || return 1
+	for node in "${nodes[@]}"; do
+		ip netns add "$node" || return 1
+		ip -n "$node" link set lo up || return 1
+		for device in mg0:mgmt:m eth0:fabric:f; do
+			IFS=: read -r device net far <<<"$device"
+			ip link add "$far-$node" mtu 9000 type veth peer name "$device" mtu 9000 netns "$node" || return 1
+			ip link set "$far-$node" master "$net" up || return 1
+			ip -n "$node" link set "$device" up || return 1
+		done
+		ip -n "$node" address add "10.99.0.$(number "$node")/24" dev mg0 || return 1
+		nodes_address "$node" eth0 "$(number "$node")" || return 1
+	done
+	for node in "${nodes[@]}"; do
+		nodes_wait 20 nodes_running "$node" eth0 || return 1
+		nodes_wait 20 nodes_running "$node" mg0 || return 1
+	done
+}
+
+# agent NODE: starts its agent.
+agent() {
+	ip netns exec "$1" superp-agent --insecure-listen "10.99.0.$(number "$1"):7779" --state-dir "$folder/state-$1" \
+		--run-dir "$folder/run-$1" >>"$folder/agent-$1" 2>&1 &
+	agents[$1]=$!
+}
+
+manager() {
+	superp-cm serve --store "$folder/manager.db" --listen 10.99.0.254:7778 --plain-tcp >>"$folder/manager" 2>&1 &
+	manager=$!
+	nodes_wait 20 eval 'superp-cm status >/dev/null 2>&1'
+}
+
+# fabric ENCAP: a fabric file, all connected to all.
+fabric() {
+	cat >"$folder/fabric.toml" <<-FILE
+		fabric = "four"
+
+		[parameters]
+		pdl_dead_time = 4_000_000_000
+
+		[[nodes]]
+		hosts = "fx[1-4]"
+		agent = "10.99.0.{n}:7779"
+		address = "10.23.0.{n}"
+		ports = [{ dev = "eth0" }]
+
+		[[connections]]
+		mesh = "fx[1-4]"
+		encap = "$1"
+		ext = true
+	FILE
+}
+
+# why: what helps to understand a failure.
+why() {
+	superp-cm status
+	superp-cm nodes
+	superp-cm conns
+	superp-cm events | tail -n 20
+	tail -n 8 "$folder/manager" "$folder"/agent-*
+}
+
+# state FILTER: what the jq filter makes of the manager's status.
+state() { superp-cm -j status | jq -r "$1"; }
+
+apply() { superp-cm apply "$folder/fabric.toml" --wait 60 || { why; return 1; }; }
+
+waits_by_name() {
+	fabric sunh
+	superp-cm apply "$folder/fabric.toml" || return 1
+	nodes_wait 30 eval '[ "$(state .nodes_ready)" = 3 ]' || { why; return 1; }
+	tap_equal booting "$(state .phase)" phase || return 1
+	tap_equal "node fx4: waiting for READY: connection refused by 10.99.0.4:7779" "$(state '.waiting[]')" waiting ||
+		return 1
+	tap_equal 0 "$(superp_states fx1 established)" "connections started early"
+}
+
+# superp_states NODE STATE: how many connections of the node are in the state.
+superp_states() { on "$1" superp -j conn show | jq -r --arg state "$2" '[.[] | select(.state == $state)] | length'; }
+
+boots() {
+	local node
+	agent fx4
+	apply || return 1
+	tap_equal running "$(state .phase)" phase || return 1
+	for node in "${nodes[@]}"; do
+		tap_equal 3 "$(superp_states "$node" established)" "connections of $node" || return 1
+	done
+}
+
+# all_to_all: every node pings every other one.
+all_to_all() {
+	local node peer
+	for node in "${nodes[@]}"; do
+		for peer in "${nodes[@]}"; do
+			[ "$node" != "$peer" ] || continue
+			on "$node" superp ping "10.23.0.$(number "$peer")" -c 3 -i 0.02 -W 20 -q || { why; return 1; }
+		done
+	done
+}
+
+# serve NODE: the node offers memory; sets server and remote.
+serve() {
+	rm -f "$folder/server"
+	ip netns exec "$1" superp -j xfer serve --size 1M >"$folder/server" &
+	server=$!
+	nodes_wait 20 test -s "$folder/server" || return 1
+	remote=$(head -n 1 "$folder/server" | jq -r .remote)
+}
+
+verified_transfers() {
+	local node peer
+	for node in "${nodes[@]}"; do
+		serve "$node" || return 1
+		for peer in "${nodes[@]}"; do
+			[ "$node" != "$peer" ] || continue
+			on "$peer" superp xfer write "10.23.0.$(number "$node")" --remote "$remote" --length 1M \
+				--seed "$(number "$peer")" --verify || { cat "$folder/server"; return 1; }
+		done
+		kill "$server"
+		wait "$server" || return 1
+	done
+}
+
+same_file_again() {
+	local before
+	before=$(on fx1 superp -j conn show)
+	superp-cm apply "$folder/fabric.toml" | grep -F "nothing changes" || return 1
+	tap_equal "$before" "$(on fx1 superp -j conn show)" "connections of fx1"
+}
+
+wrong_file() {
+	sed 's/ext = true/ext = true\nwindow = 7/' "$folder/fabric.toml" >"$folder/wrong.toml"
+	tap_refused "wrong.toml:16:10: window 7 is outside 16..1024" superp-cm apply "$folder/wrong.toml" || return 1
+	tap_equal 1 "$(state .generation)" generation
+}
+
+lives() { superp-cm -j conns | jq -r 'map(.life) | join(" ")'; }
+
+agent_and_manager_killed() {
+	local before pinger
+	before=$(lives)
+	ip netns exec fx2 superp ping 10.23.0.3 -c 100 -i 0.05 -W 20 -q &
+	pinger=$!
+	nodes_wait 20 talks fx2 10.23.0.3 || return 1
+	kill -KILL "${agents[fx2]}" "$manager"
+	wait "${agents[fx2]}" "$manager" || true
+	agent fx2
+	manager || { why; return 1; }
+	nodes_wait 30 eval '[ "$(state .connections_running)" = 6 ]' || { why; return 1; }
+	wait "$pinger" || { echo "the ping failed"; return 1; }
+	tap_equal "$before" "$(lives)" "lives of the connections" || return 1
+	tap_equal 2 "$(state .term)" term
+}
+
+# A link that stays cut under traffic breaks a connection; the manager resets both ends, and they go on
+# when the link is back.
+cut_link() {
+	local conn
+	conn=$(superp-cm -j conns | jq -r '.[] | select([.ends[].node] == ["fx1", "fx3"]) | .connection')
+	ip link set f-fx3 down || return 1
+	! on fx1 superp ping 10.23.0.3 -c 1 -W 30 -q || return 1
+	nodes_wait 30 eval '[ "$(life "$conn")" -gt 0 ]' || { why; return 1; }
+	superp-cm events | grep -F "connection $conn: hard error:" || { why; return 1; }
+	ip link set f-fx3 up || return 1
+	nodes_wait 20 nodes_running fx3 eth0 || return 1
+	nodes_wait 60 heals || { why; return 1; }
+	all_to_all
+}
+life() { superp-cm -j conns | jq -r --arg conn "$1" '.[] | select(.connection == $conn) | .life'; }
+heals() {
+	[ "$(state .connections_running)" = 6 ] && on fx1 superp ping 10.23.0.3 -c 1 -W 5 -q &&
+		on fx3 superp ping 10.23.0.1 -c 1 -W 5 -q
+}
+
+# talks NODE ADDRESS: a program of the node has a queue pair that is connected there.
+talks() {
+	[ "$(on "$1" superp -j qp show | jq --arg to "$2" 'map(select(."remote-addr" == $to)) | length')" -gt 0 ]
+}
+
+soft_restart() {
+	local conn before
+	conn=$(superp-cm -j conns | jq -r '.[] | select([.ends[].node] == ["fx2", "fx4"]) | .connection')
+	before=$(life "$conn")
+	ip netns exec fx2 superp ping 10.23.0.4 -c 100 -i 0.05 -W 20 -q &
+	nodes_wait 20 talks fx2 10.23.0.4 || return 1
+	superp-cm restart "$conn" || return 1
+	nodes_wait 30 eval '[ "$(life "$conn")" -gt '"$before"' ] && [ "$(state .connections_running)" = 6 ]' ||
+		{ why; return 1; }
+	wait $! || { echo "a request was lost"; return 1; }
+}
+
+# "Shutdown node": connections and programs end, every node says that it is done, and another
+# configuration takes over.
+system_shutdown() {
+	local node
+	serve fx1 || return 1
+	superp-cm shutdown --wait 60 || { why; return 1; }
+	tap_equal down "$(state .phase)" phase || return 1
+	! ip netns pids fx1 | grep -qx "$server" || { echo "a program goes on"; return 1; }
+	for node in "${nodes[@]}"; do
+		tap_equal 0 "$(on "$node" superp -j conn show | jq length)" "connections of $node" || return 1
+		superp-cm events | grep -F "node       $node: node shutdown complete" || { why; return 1; }
+	done
+	fabric udp
+	apply || return 1
+	tap_equal udp4 "$(on fx1 superp -j conn show | jq -r 'map(.encap) | unique | join(" ")')" encapsulation || return 1
+	all_to_all
+}
+
+network_up
+for node in fx1 fx2 fx3; do agent "$node"; done
+manager
+tap_case "the boot waits for every node, by name" waits_by_name
+tap_case "with all ready the fabric runs" boots
+tap_case "all to all" all_to_all
+tap_case "verified transfers, all to all" verified_transfers
+tap_case "the same file again changes nothing" same_file_again
+tap_case "a file with a mistake changes nothing" wrong_file
+tap_case "an agent and the manager are killed and start again; nothing that runs is touched" agent_and_manager_killed
+tap_case "a cut link breaks a connection, and the manager heals it" cut_link
+tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
+tap_case "system shutdown, and another configuration" system_shutdown
+tap_end

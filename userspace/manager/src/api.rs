@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The REST interface of the manager; `GET /openapi.json` describes it.
+
+use crate::engine::{Manager, Refusal};
+use crate::fabric::{show, Port, Settings};
+use crate::plan::Plan;
+use crate::state::{ConnKey, Event, Phase, State, Want};
+use crate::{decide, decide::Seen};
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::{header, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
+use utoipa::{IntoParams, OpenApi, ToSchema};
+
+/// Most events of one answer.
+const EVENTS_AT_ONCE: u64 = 1000;
+
+/// How far the fabric is.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct FabricStatus {
+    /// Its name; empty before anything was applied.
+    pub name: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// Number of the configuration that is wanted.
+    pub generation: u64,
+    /// Number of the last configuration that was started.
+    pub started: u64,
+    /// The manager's term.
+    pub term: u64,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Nodes that have the configuration that is wanted.
+    pub nodes_ready: usize,
+    /// Number of connections.
+    pub connections: usize,
+    /// Connections that run at both ends.
+    pub connections_running: usize,
+    /// What is waited for, a sentence each.
+    pub waiting: Vec<String>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Where its agent listens.
+    pub agent: String,
+    /// Its SUPERp address.
+    pub address: String,
+    /// Its ports.
+    pub ports: Vec<Port>,
+    /// Its state as its agent told; absent while that does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<NodeState>,
+    /// The configuration that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    /// Why it does not answer, or what it refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// It is removed from the fabric once it is shut down.
+    pub leaving: bool,
+    /// Connections that it is to have.
+    pub connections: usize,
+    /// What its agent told of itself: the document `GET /v1/capabilities` of agents. Only when one node is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub capabilities: Option<serde_json::Value>,
+}
+
+/// A connection.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Connection {
+    /// Its normalised 4-tuple, `CID@ADDRESS-CID@ADDRESS`.
+    pub connection: String,
+    /// Its ends, the lower first.
+    pub ends: Vec<ConnectionEnd>,
+    /// What is to become of it.
+    pub want: Want,
+    /// How many lives it had before.
+    pub life: u32,
+    /// First packet sequence number of this life.
+    pub start_psn: u32,
+    /// What it is like.
+    pub settings: Settings,
+}
+
+/// An end of a connection.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ConnectionEnd {
+    /// The node.
+    pub node: String,
+    /// Its address.
+    pub address: String,
+    /// The id there.
+    pub cid: u16,
+    /// Its state, as last told; absent if the node does not answer or does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<ConnectionState>,
+    /// Why it is in that state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+/// A refusal (RFC 9457).
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// What kind of problem, in words.
+    pub title: String,
+    /// Status of the HTTP answer.
+    pub status: u16,
+    /// What is wrong. For a fabric file: every mistake with its line, its place and what would be right.
+    pub detail: String,
+}
+
+#[derive(Deserialize, IntoParams)]
+struct FileQuery {
+    /// Name of the file, for its mistakes.
+    path: Option<String>,
+}
+
+#[derive(Deserialize, IntoParams)]
+struct ConnectionsQuery {
+    /// Only connections of this node.
+    node: Option<String>,
+}
+
+#[derive(Deserialize, IntoParams)]
+struct EventsQuery {
+    /// Events with numbers above this one.
+    #[serde(default)]
+    after: u64,
+    /// So many at most, 1000 at most.
+    limit: Option<u64>,
+    /// Seconds to wait for one, 60 at most.
+    #[serde(default)]
+    wait: u64,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "SUPERp connection manager",
+        description = "Nodes and connections of a SUPERp fabric."
+    ),
+    paths(
+        fabric,
+        nodes,
+        node,
+        connections,
+        connection,
+        events,
+        parameters,
+        plan,
+        apply,
+        shutdown,
+        stop,
+        restart,
+        reset
+    )
+)]
+struct Document;
+
+/// The document that describes the interface.
+pub fn document() -> String {
+    // It is made of types of this file and has no key that is not text.
+    Document::openapi().to_pretty_json().unwrap_or_default()
+}
+
+/// The interface.
+pub fn router(manager: Manager) -> Router {
+    let document = document();
+    Router::new()
+        .route(
+            "/openapi.json",
+            get(|| async move { ([(header::CONTENT_TYPE, "application/json")], document) }),
+        )
+        .route("/v1/fabric", get(fabric))
+        .route("/v1/nodes", get(nodes))
+        .route("/v1/nodes/{name}", get(node))
+        .route("/v1/connections", get(connections))
+        .route("/v1/connections/{key}", get(connection))
+        .route("/v1/connections/{key}/stop", post(stop))
+        .route("/v1/connections/{key}/restart", post(restart))
+        .route("/v1/connections/{key}/reset", post(reset))
+        .route("/v1/parameters", get(parameters))
+        .route("/v1/events", get(events))
+        .route("/v1/plan", post(plan))
+        .route("/v1/apply", post(apply))
+        .route("/v1/shutdown", post(shutdown))
+        .fallback(|| async {
+            problem(
+                StatusCode::NOT_FOUND,
+                "There is no such thing",
+                "GET /openapi.json tells what there is",
+            )
+        })
+        .with_state(manager)
+}
+
+fn problem(status: StatusCode, title: &str, detail: impl Into<String>) -> Response {
+    let body = Problem {
+        title: title.into(),
+        status: status.as_u16(),
+        detail: detail.into(),
+    };
+    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+    (
+        status,
+        kind,
+        serde_json::to_string(&body).unwrap_or_default(),
+    )
+        .into_response()
+}
+
+fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
+    match refusal {
+        Refusal::Mistakes(mistakes) => problem(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The fabric file has mistakes",
+            show(path, text, &mistakes),
+        ),
+        Refusal::Conflict(why) => problem(StatusCode::CONFLICT, "The state does not allow it", why),
+        Refusal::NotFound(why) => problem(StatusCode::NOT_FOUND, "There is no such thing", why),
+        Refusal::Store(error) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The store failed",
+            error.to_string(),
+        ),
+    }
+}
+
+/// How far the fabric is, and what is waited for.
+#[utoipa::path(get, path = "/v1/fabric", responses((status = 200, body = FabricStatus)))]
+async fn fabric(Shared(manager): Shared<Manager>) -> Json<FabricStatus> {
+    Json(manager.look(fabric_status))
+}
+
+fn fabric_status(state: &State, seen: &BTreeMap<String, Seen>, term: u64) -> FabricStatus {
+    let fabric = &state.fabric;
+    let running = |(key, conn): &(&ConnKey, &crate::state::ConnRecord)| {
+        key.ends().iter().zip(&conn.nodes).all(|(end, node)| {
+            let status = conn_status(seen, node, end.cid);
+            status.is_some_and(|status| {
+                status.state == ConnectionState::Established && status.start_psn == conn.start_psn
+            })
+        })
+    };
+    let ready = |(name, _): &(&String, _)| {
+        let status = status(seen, name);
+        status.is_some_and(|status| {
+            status.generation == Some(fabric.generation)
+                && matches!(status.state, NodeState::Ready | NodeState::Started)
+        })
+    };
+    FabricStatus {
+        name: fabric.name.clone(),
+        phase: fabric.phase,
+        generation: fabric.generation,
+        started: fabric.started,
+        term,
+        nodes: state.members().count(),
+        nodes_ready: state.members().filter(ready).count(),
+        connections: state.conns.len(),
+        connections_running: state.conns.iter().filter(running).count(),
+        waiting: decide::waiting(state, seen),
+    }
+}
+
+fn status<'a>(seen: &'a BTreeMap<String, Seen>, node: &str) -> Option<&'a Status> {
+    seen.get(node)?.status.as_ref().ok()
+}
+
+fn conn_status<'a>(
+    seen: &'a BTreeMap<String, Seen>,
+    node: &str,
+    cid: u16,
+) -> Option<&'a ConnectionStatus> {
+    let conns = &status(seen, node)?.connections;
+    conns.iter().find(|conn| conn.cid == cid)
+}
+
+/// The nodes.
+#[utoipa::path(get, path = "/v1/nodes", responses((status = 200, body = Vec<NodeStatus>)))]
+async fn nodes(Shared(manager): Shared<Manager>) -> Json<Vec<NodeStatus>> {
+    Json(manager.look(|state, seen, _| {
+        let names = state.nodes.keys();
+        names
+            .filter_map(|name| node_status(state, seen, name))
+            .collect()
+    }))
+}
+
+/// A node, with its capabilities.
+#[utoipa::path(get, path = "/v1/nodes/{name}", params(("name" = String, Path)),
+    responses((status = 200, body = NodeStatus), (status = 404, body = Problem)))]
+async fn node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+    let found = manager.look(|state, seen, _| {
+        let mut found = node_status(state, seen, &name)?;
+        found.capabilities = state.nodes.get(&name)?.capabilities.clone();
+        Some(found)
+    });
+    match found {
+        Some(found) => Json(found).into_response(),
+        None => problem(
+            StatusCode::NOT_FOUND,
+            "There is no such thing",
+            format!("there is no node {name}"),
+        ),
+    }
+}
+
+fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Option<NodeStatus> {
+    let record = state.nodes.get(name)?;
+    let told = status(seen, name);
+    let error = seen
+        .get(name)
+        .and_then(|seen| seen.status.as_ref().err().or(seen.refused.as_ref()));
+    let conns = state
+        .conns
+        .values()
+        .filter(|conn| conn.nodes.iter().any(|node| node == name));
+    Some(NodeStatus {
+        name: name.to_owned(),
+        agent: record.node.agent.clone(),
+        address: record.node.address.to_string(),
+        ports: record.node.ports.clone(),
+        state: told.map(|status| status.state),
+        generation: told.and_then(|status| status.generation),
+        error: error.cloned(),
+        leaving: record.leaving,
+        connections: conns.count(),
+        capabilities: None,
+    })
+}
+
+/// The connections.
+#[utoipa::path(get, path = "/v1/connections", params(ConnectionsQuery),
+    responses((status = 200, body = Vec<Connection>)))]
+async fn connections(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<ConnectionsQuery>,
+) -> Json<Vec<Connection>> {
+    Json(manager.look(|state, seen, _| {
+        let wanted = |(_, conn): &(&ConnKey, &crate::state::ConnRecord)| {
+            query
+                .node
+                .as_ref()
+                .is_none_or(|node| conn.nodes.contains(node))
+        };
+        let keys = state.conns.iter().filter(wanted).map(|(key, _)| key);
+        keys.filter_map(|key| one_connection(state, seen, key))
+            .collect()
+    }))
+}
+
+/// A connection.
+#[utoipa::path(get, path = "/v1/connections/{connection}", params(("connection" = String, Path)),
+    responses((status = 200, body = Connection), (status = 404, body = Problem)))]
+async fn connection(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+    let key = match key(&text) {
+        Ok(key) => key,
+        Err(response) => return *response,
+    };
+    match manager.look(|state, seen, _| one_connection(state, seen, &key)) {
+        Some(found) => Json(found).into_response(),
+        None => problem(
+            StatusCode::NOT_FOUND,
+            "There is no such thing",
+            format!("there is no connection {key}"),
+        ),
+    }
+}
+
+fn one_connection(
+    state: &State,
+    seen: &BTreeMap<String, Seen>,
+    key: &ConnKey,
+) -> Option<Connection> {
+    let conn = state.conns.get(key)?;
+    let ends = key.ends().into_iter().zip(&conn.nodes).map(|(end, node)| {
+        let told = conn_status(seen, node, end.cid);
+        ConnectionEnd {
+            node: node.clone(),
+            address: end.addr.to_string(),
+            cid: end.cid,
+            state: told.map(|told| told.state),
+            cause: told.and_then(|told| told.cause.clone()),
+        }
+    });
+    Some(Connection {
+        connection: key.to_string(),
+        ends: ends.collect(),
+        want: conn.want,
+        life: conn.life,
+        start_psn: conn.start_psn,
+        settings: conn.settings.clone(),
+    })
+}
+
+fn key(text: &str) -> Result<ConnKey, Box<Response>> {
+    text.parse().map_err(|error: String| {
+        Box::new(problem(
+            StatusCode::BAD_REQUEST,
+            "The request is malformed",
+            error,
+        ))
+    })
+}
+
+/// Global parameters that are set.
+#[utoipa::path(get, path = "/v1/parameters", responses((status = 200, body = BTreeMap<String, u64>)))]
+async fn parameters(Shared(manager): Shared<Manager>) -> Json<BTreeMap<String, u64>> {
+    Json(manager.look(|state, _, _| state.params.clone()))
+}
+
+/// Events, oldest first.
+#[utoipa::path(get, path = "/v1/events", params(EventsQuery), responses((status = 200, body = Vec<Event>)))]
+async fn events(Shared(manager): Shared<Manager>, Query(query): Query<EventsQuery>) -> Response {
+    let mut last = manager.last_event();
+    let more = last.wait_for(|last| *last > query.after);
+    // When the time is over there are none.
+    let _ = tokio::time::timeout(Duration::from_secs(query.wait.min(60)), more).await;
+    let limit = query.limit.unwrap_or(EVENTS_AT_ONCE).min(EVENTS_AT_ONCE);
+    match manager.events(query.after, limit) {
+        Ok(events) => Json(events).into_response(),
+        Err(error) => refused(Refusal::Store(error), "", ""),
+    }
+}
+
+/// What applying a fabric file would do; the body is the file.
+#[utoipa::path(post, path = "/v1/plan", params(FileQuery), request_body(content = String, content_type = "application/toml"),
+    responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn plan(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<FileQuery>,
+    body: String,
+) -> Response {
+    match manager.plan(&body) {
+        Ok(plan) => Json(plan).into_response(),
+        Err(refusal) => refused(refusal, query.path.as_deref().unwrap_or("fabric"), &body),
+    }
+}
+
+/// Applies a fabric file; the body is the file. Applied again it changes nothing.
+#[utoipa::path(post, path = "/v1/apply", params(FileQuery), request_body(content = String, content_type = "application/toml"),
+    responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
+async fn apply(
+    Shared(manager): Shared<Manager>,
+    Query(query): Query<FileQuery>,
+    body: String,
+) -> Response {
+    match manager.apply(&body) {
+        Ok(plan) => Json(plan).into_response(),
+        Err(refusal) => refused(refusal, query.path.as_deref().unwrap_or("fabric"), &body),
+    }
+}
+
+/// Shuts every node down. The fabric is down when the phase says so; then it can be applied again.
+#[utoipa::path(post, path = "/v1/shutdown", responses((status = 202), (status = 409, body = Problem)))]
+async fn shutdown(Shared(manager): Shared<Manager>) -> Response {
+    accepted(manager.shutdown())
+}
+
+/// Shuts a connection down softly: what was begun is completed.
+#[utoipa::path(post, path = "/v1/connections/{connection}/stop", params(("connection" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn stop(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+    wanted(&manager, &text, Some(Want::Stop))
+}
+
+/// Shuts a connection down softly and starts it again; requests that wait are kept.
+#[utoipa::path(post, path = "/v1/connections/{connection}/restart", params(("connection" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn restart(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+    wanted(&manager, &text, Some(Want::Restart))
+}
+
+/// Resets both ends of a connection at once and starts it again; requests under way end with an error.
+#[utoipa::path(post, path = "/v1/connections/{connection}/reset", params(("connection" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn reset(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+    wanted(&manager, &text, None)
+}
+
+fn wanted(manager: &Manager, text: &str, want: Option<Want>) -> Response {
+    match key(text) {
+        Ok(key) => accepted(manager.want(&key, want)),
+        Err(response) => *response,
+    }
+}
+
+fn accepted(result: Result<(), Refusal>) -> Response {
+    match result {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(refusal) => refused(refusal, "", ""),
+    }
+}

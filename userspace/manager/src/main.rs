@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! `superp-cm`: the connection manager, and the command that talks to it.
+
+#![forbid(unsafe_code)]
+
+mod command;
+
+use clap::{Parser, Subcommand};
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use superp_cm::engine::Manager;
+use superp_cm::store::Sqlite;
+use superp_cm::{api, fabric};
+
+/// SUPERp connection manager: from a fabric file to a running fabric.
+///
+/// "superp-cm serve" is the manager. The other verbs talk to it by its REST interface, which
+/// GET /openapi.json describes; "check" needs no manager.
+#[derive(Parser)]
+#[command(name = "superp-cm", version)]
+struct Cli {
+    /// The manager to talk to.
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SUPERP_CM",
+        default_value = "http://127.0.0.1:7778"
+    )]
+    manager: String,
+    /// Print JSON.
+    #[arg(short, long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Be the manager.
+    Serve(Serve),
+    /// Read a fabric file and tell its mistakes.
+    Check {
+        /// The fabric file.
+        file: PathBuf,
+    },
+    #[command(flatten)]
+    Ask(command::Ask),
+}
+
+#[derive(clap::Args)]
+struct Serve {
+    /// Where the state is kept: an SQLite database, made if there is none.
+    #[arg(long, default_value = "/var/lib/superp/manager.db")]
+    store: PathBuf,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:7778")]
+    listen: SocketAddr,
+    /// Talk to agents on other hosts, and listen for other hosts, in clear and without asking who it is:
+    /// for a management network that is trusted.
+    #[arg(long)]
+    plain_tcp: bool,
+    /// Begin with this term at least: needed when the store was lost and agents have seen higher ones.
+    #[arg(long, default_value_t = 1)]
+    term: u64,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let result = match (runtime, cli.verb) {
+        (Err(error), _) => Err(format!("no threads: {error}")),
+        (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve(args)),
+        (Ok(_), Verb::Check { file }) => check(&file),
+        (Ok(runtime), Verb::Ask(ask)) => {
+            runtime.block_on(command::run(ask, &cli.manager, cli.json))
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{}", text.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(file: &PathBuf) -> Result<(), String> {
+    let path = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{path}: {error}"))?;
+    let fabric = fabric::read(&text).map_err(|mistakes| fabric::show(&path, &text, &mistakes))?;
+    println!(
+        "{path}: the fabric {} of {} nodes and {} connections",
+        fabric.name,
+        fabric.nodes.len(),
+        fabric.links.len()
+    );
+    Ok(())
+}
+
+async fn serve(args: Serve) -> Result<(), String> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    if !args.listen.ip().is_loopback() && !args.plain_tcp {
+        return Err(format!(
+            "{} can be reached from other hosts, and this manager talks in clear: \
+             if the network is trusted, add --plain-tcp",
+            args.listen
+        ));
+    }
+    // First the port: a second manager of this host must not take the store from the first.
+    let listener = tokio::net::TcpListener::bind(args.listen).await;
+    let listener = listener.map_err(|error| format!("{}: {error}", args.listen))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let store = Sqlite::open(&args.store).map_err(|error| error.to_string())?;
+    let manager = Manager::start(Box::new(store), args.term, args.plain_tcp);
+    let manager = manager.map_err(|error| error.to_string())?;
+    let term = manager.look(|_, _, term| term);
+    tracing::info!("listening at {address}, term {term}");
+    let signal = |kind| tokio::signal::unix::signal(kind).map_err(|error| error.to_string());
+    let mut terminate = signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut interrupt = signal(tokio::signal::unix::SignalKind::interrupt())?;
+    tokio::select! {
+        served = axum::serve(listener, api::router(manager.clone())).into_future() => {
+            served.map_err(|error| error.to_string())
+        }
+        why = manager.failed() => Err(why),
+        // Everything that matters is stored: there is nothing to finish.
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}

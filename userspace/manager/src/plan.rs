@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! From a fabric file to the nodes and connections that there are to be, and what that changes.
+
+use crate::fabric::{Fabric, Node, Settings};
+use crate::state::{Change, ConnKey, ConnRecord, End, Event, NodeRecord, Phase, State, Want};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use utoipa::ToSchema;
+
+/// A life's start numbers are so far from those of the one before that late packets cannot fit.
+pub const FAR: u32 = 1 << 30;
+
+/// What applying a file does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// Name of the fabric.
+    pub fabric: String,
+    /// Number of the configuration: the one that is wanted now, if nothing changes.
+    pub generation: u64,
+    /// Whether anything changes.
+    pub changed: bool,
+    /// What changes, a sentence each.
+    pub differences: Vec<String>,
+    /// The nodes, with their connections.
+    pub nodes: BTreeMap<String, NodePlan>,
+}
+
+/// What a node is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodePlan {
+    /// The node.
+    #[serde(flatten)]
+    pub node: Node,
+    /// Its connections.
+    pub connections: Vec<ConnPlan>,
+}
+
+/// An end of a connection that is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConnPlan {
+    /// Its id at this node.
+    pub cid: u16,
+    /// The node at the other end.
+    pub peer: String,
+    /// Its id there.
+    pub peer_cid: u16,
+    /// What it is like.
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "fabric {}, configuration {}",
+            self.fabric, self.generation
+        )?;
+        for (name, NodePlan { node, connections }) in &self.nodes {
+            writeln!(
+                f,
+                "node {name}: address {}, agent {}",
+                node.address, node.agent
+            )?;
+            for conn in connections {
+                let encap = format!("{:?}", conn.settings.encap).to_lowercase();
+                let ConnPlan {
+                    cid,
+                    peer,
+                    peer_cid,
+                    ..
+                } = conn;
+                writeln!(f, "  connection {cid} to {peer}, there {peer_cid}, {encap}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Plans for a fabric on top of what there is: what it does, and the changes that make it so.
+pub fn plan(fabric: &Fabric, state: &State, now: u64) -> Result<(Plan, Vec<Change>), String> {
+    let old = &state.fabric;
+    let afresh = matches!(old.phase, Phase::Empty | Phase::Down);
+    let generation = old.generation + 1;
+    let mut planner = Planner {
+        state,
+        now,
+        generation,
+        changes: Vec::new(),
+        differences: Vec::new(),
+    };
+    if old.phase == Phase::ShuttingDown {
+        return Err("the fabric is being shut down; apply again when it is down".into());
+    }
+    if !afresh && old.name != fabric.name {
+        return Err(format!(
+            "the fabric {} is {}; shut it down before another one, {}, takes its nodes",
+            old.name, old.phase, fabric.name
+        ));
+    }
+    if afresh {
+        let what = if old.phase == Phase::Down {
+            "booted again"
+        } else {
+            "new"
+        };
+        planner
+            .differences
+            .push(format!("the fabric {} is {what}", fabric.name));
+    }
+    if old.broken != fabric.broken && !afresh {
+        planner
+            .differences
+            .push(format!("connections that break: {:?}", fabric.broken).to_lowercase());
+    }
+    planner.params(fabric);
+    planner.nodes(fabric);
+    let conns = planner.conns(fabric, afresh)?;
+    let changed = !planner.differences.is_empty();
+    let (differences, mut changes) = (planner.differences, planner.changes);
+    if changed {
+        let mut record = old.clone();
+        record.name = fabric.name.clone();
+        record.broken = fabric.broken;
+        record.generation = generation;
+        record.phase = Phase::Booting;
+        changes.push(Change::Params(fabric.params.clone()));
+        changes.push(Change::Fabric(record));
+        changes.push(Change::Event(Event {
+            seq: 0,
+            time_ms: now,
+            node: None,
+            connection: None,
+            kind: "apply".into(),
+            text: format!(
+                "configuration {generation} of the fabric {}: {}",
+                fabric.name,
+                summary(&differences)
+            ),
+        }));
+    } else {
+        changes.clear();
+    }
+    let plan = Plan {
+        fabric: fabric.name.clone(),
+        generation: if changed { generation } else { old.generation },
+        changed,
+        differences,
+        nodes: nodes_of(fabric, &conns),
+    };
+    Ok((plan, changes))
+}
+
+/// A few of the differences.
+fn summary(differences: &[String]) -> String {
+    let mut text = differences
+        .iter()
+        .take(3)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
+    if differences.len() > 3 {
+        text += &format!("; and {} more", differences.len() - 3);
+    }
+    text
+}
+
+fn nodes_of(fabric: &Fabric, conns: &BTreeMap<ConnKey, ConnRecord>) -> BTreeMap<String, NodePlan> {
+    let plan = |(name, node): (&String, &Node)| {
+        let node = NodePlan {
+            node: node.clone(),
+            connections: Vec::new(),
+        };
+        (name.clone(), node)
+    };
+    let mut nodes: BTreeMap<_, _> = fabric.nodes.iter().map(plan).collect();
+    for (key, conn) in conns {
+        let ends = key.ends();
+        for (side, other) in [(0, 1), (1, 0)] {
+            if let Some(node) = nodes.get_mut(&conn.nodes[side]) {
+                node.connections.push(ConnPlan {
+                    cid: ends[side].cid,
+                    peer: conn.nodes[other].clone(),
+                    peer_cid: ends[other].cid,
+                    settings: conn.settings.clone(),
+                });
+            }
+        }
+    }
+    for node in nodes.values_mut() {
+        node.connections.sort_by_key(|conn| conn.cid);
+    }
+    nodes
+}
+
+struct Planner<'a> {
+    state: &'a State,
+    now: u64,
+    generation: u64,
+    changes: Vec<Change>,
+    differences: Vec<String>,
+}
+
+impl Planner<'_> {
+    fn params(&mut self, fabric: &Fabric) {
+        let (old, new) = (&self.state.params, &fabric.params);
+        let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+        for name in names {
+            let line = match (old.get(name), new.get(name)) {
+                (Some(old), Some(new)) if old == new => continue,
+                (Some(old), Some(new)) => format!("parameter {name}: {new}, was {old}"),
+                (None, Some(new)) => format!("parameter {name}: {new}"),
+                (_, None) => format!("parameter {name}: default"),
+            };
+            self.differences.push(line);
+        }
+    }
+
+    fn nodes(&mut self, fabric: &Fabric) {
+        for (name, node) in &fabric.nodes {
+            let old = self.state.nodes.get(name);
+            let same = old.is_some_and(|old| old.node == *node && !old.leaving);
+            if same {
+                continue;
+            }
+            let record = match old {
+                // Another agent is another host: nothing is known of it.
+                Some(old) if old.node.agent == node.agent => NodeRecord {
+                    node: node.clone(),
+                    leaving: false,
+                    ..old.clone()
+                },
+                _ => NodeRecord {
+                    node: node.clone(),
+                    ready: 0,
+                    shut_down: false,
+                    leaving: false,
+                    capabilities: None,
+                    instance: String::new(),
+                    reports: (String::new(), 0),
+                },
+            };
+            let what = if old.is_none_or(|old| old.leaving) {
+                "new"
+            } else {
+                "changed"
+            };
+            self.differences.push(format!("node {name}: {what}"));
+            self.changes
+                .push(Change::Node(name.clone(), Box::new(record)));
+        }
+        for (name, old) in &self.state.nodes {
+            if fabric.nodes.contains_key(name) || old.leaving {
+                continue;
+            }
+            self.differences
+                .push(format!("node {name}: shut down, and removed"));
+            let record = NodeRecord {
+                leaving: true,
+                shut_down: true,
+                ..old.clone()
+            };
+            self.changes
+                .push(Change::Node(name.clone(), Box::new(record)));
+        }
+    }
+
+    /// The connections that there are to be. Those that there are keep their ids.
+    fn conns(
+        &mut self,
+        fabric: &Fabric,
+        afresh: bool,
+    ) -> Result<BTreeMap<ConnKey, ConnRecord>, String> {
+        // What makes a connection the same one.
+        type Same = ([(String, std::net::IpAddr); 2], Settings);
+        let mut there: BTreeMap<Same, ConnKey> = BTreeMap::new();
+        for (key, conn) in &self.state.conns {
+            let [low, high] = key.ends();
+            let mut ends = [
+                (conn.nodes[0].clone(), low.addr),
+                (conn.nodes[1].clone(), high.addr),
+            ];
+            ends.sort();
+            there.insert((ends, conn.settings.clone()), *key);
+        }
+        let (mut conns, mut missing) = (BTreeMap::new(), Vec::new());
+        let mut used: BTreeSet<(String, u16)> = BTreeSet::new();
+        for link in &fabric.links {
+            let end = |name: &String| {
+                fabric
+                    .nodes
+                    .get(name)
+                    .map(|node| (name.clone(), node.address))
+            };
+            let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) else {
+                return Err(format!("{} or {} is no node", link.a, link.b));
+            };
+            let mut ends = [a, b];
+            ends.sort();
+            let Some(key) = there.remove(&(ends.clone(), link.settings.clone())) else {
+                missing.push((ends, link.settings.clone()));
+                continue;
+            };
+            let Some(old) = self.state.conns.get(&key) else {
+                continue;
+            };
+            for (name, end) in old.nodes.iter().zip(key.ends()) {
+                used.insert((name.clone(), end.cid));
+            }
+            let mut conn = old.clone();
+            if afresh {
+                conn = next_life(&conn, 0);
+                conn.want = Want::Run;
+                conn.born = self.generation;
+            }
+            conns.insert(key, conn);
+        }
+        for key in there.into_values() {
+            self.remove(key);
+        }
+        for (ends, settings) in missing {
+            let mut taken = Vec::new();
+            for (name, addr) in &ends {
+                let cid = self.free_cid(name, &used)?;
+                used.insert((name.clone(), cid));
+                taken.push((name.clone(), End { addr: *addr, cid }));
+            }
+            taken.sort_by_key(|(_, end)| *end);
+            let [(low_name, low), (high_name, high)] = taken.as_slice() else {
+                return Err("a connection has two ends".into());
+            };
+            self.differences.push(format!(
+                "connection {low_name} to {high_name}: new, {}",
+                ConnKey::new(*low, *high)
+            ));
+            let conn = ConnRecord {
+                nodes: [low_name.clone(), high_name.clone()],
+                settings,
+                born: self.generation,
+                start_psn: 0,
+                life: 0,
+                want: Want::Run,
+                up: [false; 2],
+                not_before: 0,
+                breaks: 0,
+            };
+            conns.insert(ConnKey::new(*low, *high), conn);
+        }
+        for (key, conn) in &conns {
+            self.changes
+                .push(Change::Conn(*key, Box::new(conn.clone())));
+        }
+        Ok(conns)
+    }
+
+    fn remove(&mut self, key: ConnKey) {
+        let Some(conn) = self.state.conns.get(&key) else {
+            return;
+        };
+        let [low, high] = &conn.nodes;
+        self.differences
+            .push(format!("connection {low} to {high}: removed, {key}"));
+        self.changes.push(Change::ConnGone(key));
+        let until = self.now.saturating_add(conn.settings.quarantine_ms());
+        for (name, end) in conn.nodes.iter().zip(key.ends()) {
+            self.changes
+                .push(Change::Retire(name.clone(), end.cid, until));
+        }
+    }
+
+    /// The smallest id of a node that is neither in use, also by what is removed now, nor kept back.
+    fn free_cid(&self, node: &str, used: &BTreeSet<(String, u16)>) -> Result<u16, String> {
+        let removed = |cid: u16| {
+            let mut changes = self.changes.iter();
+            changes.any(|change| matches!(change, Change::Retire(name, old, _) if name == node && *old == cid))
+        };
+        let kept_back = |cid: u16| {
+            let until = self.state.retired.get(&(node.to_owned(), cid));
+            until.is_some_and(|until| *until > self.now)
+        };
+        (1..=u16::MAX)
+            .find(|cid| {
+                !used.contains(&(node.to_owned(), *cid)) && !removed(*cid) && !kept_back(*cid)
+            })
+            .ok_or_else(|| {
+                format!(
+                    "{node} has no free connection id; those of removed connections are free later"
+                )
+            })
+    }
+}
+
+/// The connection in its next life, after an end has sent and received so many packets.
+pub fn next_life(conn: &ConnRecord, packets: u64) -> ConnRecord {
+    // Numbers are modulo 2^32, and so is what was used of them.
+    let used = (packets & u64::from(u32::MAX)) as u32;
+    ConnRecord {
+        start_psn: conn.start_psn.wrapping_add(used).wrapping_add(FAR),
+        life: conn.life.wrapping_add(1),
+        up: [false; 2],
+        ..conn.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;
