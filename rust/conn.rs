@@ -509,10 +509,11 @@ impl Conn {
                 original,
                 ..
             } => {
-                inner.transaction_ended(token, result, original, now);
+                inner.transaction_ended(token, result, original, failed_op, now);
             }
             proto::Event::Drained if inner.state == ConnState::Draining => {
                 inner.state = ConnState::Quiescent;
+                failed_op,
                 self.tell_state(ConnState::Quiescent, "");
             }
             proto::Event::Writable | proto::Event::Drained => {}
