@@ -6,7 +6,7 @@ use kernel::{list::List, prelude::*};
 
 use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner};
 use crate::{
-    kapi::skb::SkBuff,
+    kapi::{errno::enobufs, skb::SkBuff},
     proto::{wire::HEADERS_MAX, Code, Payload, ReqOp, Request, SubmitError, Transmit},
     region,
     work::{self, Work, WorkOp},
@@ -367,6 +367,45 @@ impl Inner {
     }
 }
 
+/// A packet that the device's queue had no room for [proto 3.21].
+#[derive(Default)]
+pub(super) struct Deferred {
+    packet: Option<Transmit>,
+    /// When to try again, ns, and the pause until then.
+    retry: u64,
+    pause: u64,
+    /// Since when there has been no room, ns; 0: there was.
+    since: u64,
+}
+
+/// First and longest pause before a packet is offered again, ns.
+const RETRY_MIN: u64 = 20_000;
+const RETRY_MAX: u64 = 1_000_000;
+/// A queue that takes nothing for this long, ns, loses what it is given.
+const DEFER_MAX: u64 = 1_000_000_000;
+
+impl Deferred {
+    /// When the packet is due, if there is one.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.packet.as_ref().map(|_| self.retry)
+    }
+
+    /// There was no room for the packet. False: there has been none for too long, the packet is lost.
+    fn put(&mut self, packet: Transmit, now: u64) -> bool {
+        if self.since == 0 {
+            self.since = now;
+            self.pause = RETRY_MIN;
+        }
+        if now.saturating_sub(self.since) > DEFER_MAX {
+            return false;
+        }
+        self.packet = Some(packet);
+        self.retry = now.saturating_add(self.pause);
+        self.pause = self.pause.saturating_mul(2).min(RETRY_MAX);
+        true
+    }
+}
+
 /// Why no packet came of a transmission.
 enum BuildError {
     /// Try again later: the packet counts as lost.
@@ -379,7 +418,17 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        while let Some(transmit) = inner.proto.poll_transmit(now) {
+        loop {
+            if inner.deferred.due().is_some_and(|due| due > now) {
+                break;
+            }
+            let next = match inner.deferred.packet.take() {
+                Some(packet) => inner.proto.recheck(&packet),
+                None => None,
+            };
+            let Some(transmit) = next.or_else(|| inner.proto.poll_transmit(now)) else {
+                break;
+            };
             progress = true;
             let way = inner.ways.choose(&transmit, now);
             let Some(path) = inner.ways.path(way) else {
@@ -406,8 +455,10 @@ impl Conn {
                 // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
                 inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
             }
-            if inner.ways.send(way, skb, inner.sprayed, now).is_err() {
-                count(&mut inner.stats.tx_path_errors, 1);
+            match inner.ways.send(way, skb, inner.sprayed, now) {
+                Ok(()) => inner.deferred.since = 0,
+                Err(e) if e == enobufs() && inner.deferred.put(transmit, now) => {}
+                Err(_) => count(&mut inner.stats.tx_path_errors, 1),
             }
         }
         progress
@@ -420,7 +471,20 @@ impl Conn {
         headroom: usize,
         transmit: &Transmit,
     ) -> Result<SkBuff, BuildError> {
+        let mut active = None;
+        let mut block = 0;
+        match &transmit.payload {
+            Payload::Request(request) => {
+                active = flows
+                    .active((request.token >> 32) as u32)
+                    .map(|active| &*active);
+                block = request.len;
+            }
+            Payload::Reply(reply) => block = reply.len,
+            _ => {}
+        }
         let mut headers = [0u8; HEADERS_MAX];
+        let mut works = active.into_iter().flat_map(flow::Active::works);
         let len = transmit
             .emit(&mut headers, |_| {
                 works.next().map_or(0, |work| work.remote())
@@ -471,20 +535,7 @@ impl Conn {
                 len.into(),
                 region::REMOTE_READ,
                 self.identity.partition,
-        let mut active = None;
-        let mut block = 0;
-        match &transmit.payload {
-            Payload::Request(request) => {
-                active = flows
-                    .active((request.token >> 32) as u32)
-                    .map(|active| &*active);
-                block = request.len;
-            }
-            Payload::Reply(reply) => block = reply.len,
-            _ => {}
-        }
             )
-        let mut works = active.into_iter().flat_map(flow::Active::works);
             .map_err(BuildError::Reply)?;
         work::attach(region.pages(), offset, len as usize, skb)
             .map_err(|_| BuildError::NoMemory)?;

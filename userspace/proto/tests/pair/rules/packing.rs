@@ -139,3 +139,37 @@ fn connection_is_ready_while_packets_do_not_wait_for_room() {
     pair.settle();
     assert!(pair.ends[A].conn.ready());
 }
+
+#[test]
+fn packet_that_was_not_sent_is_checked_again() {
+    let mut pair = Pair::clean(&Config::default());
+    // The target refuses it when the first of its packets has come.
+    pair.submit(A, ReqOp::Write { address: BASE - 1 }, bytes(20_000));
+    write(&mut pair, A, 64);
+    let conn = &mut pair.ends[A].conn;
+    let packets: Vec<_> = std::iter::from_fn(|| conn.poll_transmit(0)).collect();
+    assert!(packets.len() > 3);
+    for packet in &packets {
+        assert_eq!(conn.recheck(packet), Some(*packet));
+    }
+    let error = TalHeader {
+        eom: true,
+        num_ops: 1,
+        opcode: Opcode::TransactionError as u8,
+        ack_xid: u16::MAX,
+        ..TalHeader::default()
+    };
+    let mut bytes = pdl(0, 0).bytes().to_vec();
+    bytes.extend(error.bytes());
+    bytes.extend([0, 0, 0, 0, 3, 0, 1, 0]);
+    assert_eq!(pair.ends[A].take(0, &bytes), Some(Received::Delivered));
+    let conn = &mut pair.ends[A].conn;
+    let (last, others) = packets.split_last().unwrap();
+    // The places of the others in the order of packets must be filled all the same.
+    for packet in others {
+        assert_eq!(conn.recheck(packet), Some(packet.without_payload()));
+    }
+    assert_eq!(conn.recheck(last), Some(*last));
+    conn.stop();
+    assert_eq!(conn.recheck(last), None);
+}
