@@ -11,6 +11,8 @@ mod paths;
 mod rx;
 mod tx;
 
+use core::ops::RangeInclusive;
+
 use kernel::{
     list::ListArc,
     prelude::*,
@@ -301,6 +303,14 @@ impl Conn {
         } else {
             self.inner.lock().proto.min_request_len(&tx::STRICT_SEND)
         }
+    }
+
+    /// Lengths of a message to a receive context, bytes: one transaction [proto 4.9].
+    pub(crate) fn keyed_message(&self) -> RangeInclusive<u32> {
+        let inner = self.inner.lock();
+        let most = inner.proto.max_request_len(&tx::KEYED_SEND);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        inner.proto.min_request_len(&tx::KEYED_SEND)..=most.min(crate::MAX_MESSAGE)
     }
 
     /// Takes requests from now on. Process context.

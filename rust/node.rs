@@ -22,6 +22,7 @@ use crate::{
         lock::{new_spinlock_bh, SpinLockBh},
         map::RcuMap,
         net::{DeviceEvent, Net},
+        range::Ranges,
         rx::UdpPort,
         skb::SkBuff,
     },
@@ -29,7 +30,7 @@ use crate::{
     params::{self, ParamId},
     proto::{wire::UdpIp, Activity, Config, DropReason, Partition, Quarantine, ReceiveBudget},
     qp::Qp,
-    region::Region,
+    region::{Region, Space},
 };
 
 pub(crate) use ports::{Port, PortInfo};
@@ -78,10 +79,18 @@ pub(crate) struct NodeInfo {
 pub(crate) struct Settings {
     udp: Option<UdpPort>,
     cm_address: [u8; 16],
+    rma_space: Option<Space>,
     /// Connection ids that are not chosen yet.
     quarantine: Quarantine<Kernel>,
     /// The namespace is going away.
     gone: bool,
+}
+
+impl Settings {
+    /// See [`Node::rma_space`].
+    pub(crate) fn rma_space(&self) -> Option<Space> {
+        self.rma_space
+    }
 }
 
 /// See the module.
@@ -99,8 +108,11 @@ pub(crate) struct Node {
     /// SUPERp-lite, which has no ids in packets: by the peer's SUNH address [proto 6].
     #[pin]
     lite: RcuMap<Conn>,
+    /// By key.
     #[pin]
     regions: RcuMap<Region>,
+    /// Keys of regions by RMA address, in pages.
+    ranges: Ranges,
     #[pin]
     qps: RcuMap<Qp>,
     /// By SUNH address.
@@ -126,6 +138,7 @@ impl Node {
                 config <- new_mutex!(Settings {
                     udp: None,
                     cm_address: [0; 16],
+                    rma_space: None,
                     quarantine: Quarantine::new(),
                     gone: false,
                 }, "superp_node"),
@@ -133,6 +146,7 @@ impl Node {
                 conns <- RcuMap::new(),
                 lite <- RcuMap::new(),
                 regions <- RcuMap::new(),
+                ranges: Ranges::new()?,
                 qps <- RcuMap::new(),
                 routes <- RcuMap::new(),
                 forwarding: Atomic::new(false),
@@ -181,6 +195,10 @@ impl Node {
         &self.regions
     }
 
+    pub(crate) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
     pub(crate) fn qps(&self) -> &RcuMap<Qp> {
         &self.qps
     }
@@ -211,6 +229,16 @@ impl Node {
 
     pub(crate) fn set_cm_address(&self, addr: [u8; 16]) {
         self.config.lock().cm_address = addr;
+    }
+
+    /// Where the RMA addresses of new regions are; `None`: each has a key of its own in them.
+    pub(crate) fn rma_space(&self) -> Option<Space> {
+        self.config.lock().rma_space
+    }
+
+    /// Regions that there are keep their addresses.
+    pub(crate) fn set_rma_space(&self, space: Option<Space>) {
+        self.config.lock().rma_space = space;
     }
 
     pub(crate) fn param_get(&self, id: ParamId) -> u64 {

@@ -2,6 +2,8 @@
 
 //! Memory regions: pinned user memory that peers may read and write by key [proto 5].
 
+mod space;
+
 use kernel::{
     prelude::*,
     sync::{
@@ -11,10 +13,14 @@ use kernel::{
 };
 
 use crate::{
-    kapi::pages::Pages,
+    kapi::{pages::Pages, process::Process},
     node::{Node, Refusal},
     proto::{Atomic as AtomicOp, Code},
+    qp::Qp,
 };
+
+use space::Place;
+pub(crate) use space::Space;
 
 /// The peer may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;
@@ -24,27 +30,31 @@ pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
 pub(crate) const LOCAL_WRITE: u32 = 1 << 2;
 /// The peer may use atomic operations.
 pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
+/// The peer may send into it by its key: it is a receive context [proto 4.9].
+pub(crate) const RECEIVE: u32 = 1 << 4;
 /// All access bits.
-pub(crate) const ACCESS_MASK: u32 = REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC;
+pub(crate) const ACCESS_MASK: u32 =
+    REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE;
 
 /// Bits of an RMA address below the key.
 const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Keys are 24 bits; 0 is never given out, so that a null address reaches nothing.
 const KEY_MAX: u32 = (1 << 24) - 1;
-/// Draws of a random key before registration gives up: with 2^23 keys taken, one in 2^32 fails.
-const KEY_DRAWS: u32 = 32;
 
 /// A registered region. Its memory stays pinned while anybody holds the `Arc`; peers reach it
 /// only while it is in its node's table.
 pub(crate) struct Region {
     key: u32,
+    /// Of its first byte.
+    rma_addr: u64,
     addr: u64,
     len: u64,
     access: u32,
     partition: u32,
-    pid: u32,
-    qpn: Atomic<u32>,
+    process: Process,
+    /// The owner's; it does not own the region.
+    qp: Arc<Qp>,
     pages: Pages,
     remote_reads: Atomic<u64>,
     remote_writes: Atomic<u64>,
@@ -59,14 +69,8 @@ pub(crate) struct RegionInfo {
     pub(crate) access: u32,
     pub(crate) partition: u32,
     pub(crate) qpn: u32,
-    pub(crate) pid: u32,
     pub(crate) remote_reads: u64,
     pub(crate) remote_writes: u64,
-}
-
-/// The key part of an RMA address.
-pub(crate) fn key_of(rma_addr: u64) -> u32 {
-    (rma_addr >> OFFSET_BITS) as u32
 }
 
 impl Region {
@@ -75,15 +79,16 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: length 0, unknown access bits, wraps, or crosses a multiple of 2^40. `EFAULT`,
-    /// `ENOMEM`: from pinning. `ENOSPC`: no free key was found.
+    /// `EINVAL`: length 0, unknown access bits, wraps, or, without a global address space, crosses a
+    /// multiple of 2^40. `EFAULT`, `ENOMEM`: from pinning. `ENOSPC`: no free key was found, or the
+    /// space is full.
     pub(crate) fn register(
         node: &Node,
         addr: u64,
         len: u64,
         access: u32,
         partition: u32,
-        pid: u32,
+        qp: Arc<Qp>,
     ) -> Result<Arc<Region>, Refusal> {
         if len == 0 {
             return Err(Refusal::new(
@@ -94,39 +99,31 @@ impl Region {
         if access & !ACCESS_MASK != 0 {
             return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
         }
-        let last = addr
-            .checked_add(len.saturating_sub(1))
-            .ok_or_else(|| Refusal::new(EINVAL, c"region wraps around the address space"))?;
-        if addr >> OFFSET_BITS != last >> OFFSET_BITS {
+        if addr.checked_add(len.saturating_sub(1)).is_none() {
             return Err(Refusal::new(
                 EINVAL,
-                c"a region must not cross a multiple of 2^40",
+                c"region wraps around the address space",
             ));
         }
-        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC) != 0;
+        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE) != 0;
         let pages = Pages::pin(addr, len, writable)
             .map_err(|e| Refusal::new(e, c"memory of the region cannot be pinned"))?;
 
-        // Keys are drawn and entered under one lock, so that none is taken between the two.
+        let process = Process::current()
+            .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
+        // Chosen and entered under one lock, so that nobody takes them between the two.
         let config = node.config().lock();
-        let mut key = None;
-        for _ in 0..KEY_DRAWS {
-            let draw = crate::kapi::net::random() & KEY_MAX;
-            if draw != 0 && node.regions().get(draw).is_none() {
-                key = Some(draw);
-                break;
-            }
-        }
-        let key = key.ok_or_else(|| Refusal::new(ENOSPC, c"no free key for a region"))?;
+        let place = Place::choose(node, config.rma_space(), addr, len)?;
         let region = Arc::new(
             Region {
-                key,
+                key: place.key,
+                rma_addr: place.rma_addr,
                 addr,
                 len,
                 access,
                 partition,
-                pid,
-                qpn: Atomic::new(0),
+                process,
+                qp,
                 pages,
                 remote_reads: Atomic::new(0),
                 remote_writes: Atomic::new(0),
@@ -135,8 +132,9 @@ impl Region {
         )
         .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
         node.regions()
-            .insert(key, region.clone())
+            .insert(place.key, region.clone())
             .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
+        place.keep();
         drop(config);
         Ok(region)
     }
@@ -144,17 +142,22 @@ impl Region {
     /// Takes the region from the reach of peers; returns when none touches it any more. Process
     /// context, sleeps for a grace period: packets are processed with bottom halves off.
     pub(crate) fn release(&self, node: &Node) {
-        node.regions().remove(self.key);
+        node.remove_region(self);
     }
 
-    /// Remembers the queue pair number of the owner, for people who look.
-    pub(crate) fn set_qpn(&self, qpn: u32) {
-        self.qpn.store(qpn, Relaxed);
+    /// The queue pair of its owner.
+    pub(crate) fn qp(&self) -> &Arc<Qp> {
+        &self.qp
     }
 
     /// The 24-bit key.
     pub(crate) fn key(&self) -> u32 {
         self.key
+    }
+
+    /// The process that registered it.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// The pinned memory.
@@ -173,6 +176,17 @@ impl Region {
         self.access & access == access
     }
 
+    /// Checks a Send of a peer to `offset` of the receive context [proto 4.9, 5].
+    pub(crate) fn context_offset(
+        &self,
+        offset: u32,
+        len: u64,
+        partition: u32,
+    ) -> Result<u64, Code> {
+        self.check_rights(RECEIVE, partition)?;
+        self.check_bounds(offset.into(), len)
+    }
+
     /// Checks a remote operation and gives the offset of its first byte [proto 5].
     pub(crate) fn remote_offset(
         &self,
@@ -181,21 +195,34 @@ impl Region {
         access: u32,
         partition: u32,
     ) -> Result<u64, Code> {
+        self.check_rights(access, partition)?;
+        let offset = rma_addr
+            .checked_sub(self.rma_addr)
+            .ok_or(Code::ACCESS_BOUNDS)?;
+        self.check_bounds(offset, len)
+    }
+
+    /// Whether the RMA address is in the region.
+    fn has(&self, rma_addr: u64) -> bool {
+        let offset = rma_addr.checked_sub(self.rma_addr);
+        offset.is_some_and(|offset| offset < self.len)
+    }
+
+    fn check_rights(&self, access: u32, partition: u32) -> Result<(), Code> {
         if self.partition != 0 && self.partition != partition {
             return Err(Code::ACCESS_PARTITION);
         }
         if !self.grants(access) {
             return Err(Code::ACCESS_PERMISSION);
         }
-        // The region lies within one multiple of 2^40, so the low bits are compared as they are.
-        let offset = (rma_addr & OFFSET_MASK)
-            .checked_sub(self.addr & OFFSET_MASK)
-            .ok_or(Code::ACCESS_BOUNDS)?;
-        let end = offset.checked_add(len).ok_or(Code::ACCESS_BOUNDS)?;
-        if end > self.len {
-            return Err(Code::ACCESS_BOUNDS);
+        Ok(())
+    }
+
+    fn check_bounds(&self, offset: u64, len: u64) -> Result<u64, Code> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(offset),
+            _ => Err(Code::ACCESS_BOUNDS),
         }
-        Ok(offset)
     }
 
     /// Counts bytes that a peer has read.
@@ -228,11 +255,10 @@ impl Region {
             key: self.key,
             addr: self.addr,
             len: self.len,
-            rma_addr: u64::from(self.key) << OFFSET_BITS | self.addr & OFFSET_MASK,
+            rma_addr: self.rma_addr,
             access: self.access,
             partition: self.partition,
-            qpn: self.qpn.load(Relaxed),
-            pid: self.pid,
+            qpn: self.qp.qpn(),
             remote_reads: self.remote_reads.load(Relaxed),
             remote_writes: self.remote_writes.load(Relaxed),
         }

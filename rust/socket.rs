@@ -33,9 +33,10 @@ use crate::{
         lock::{new_spinlock_bh, SpinLockBh},
         net::{node_of, Net},
         pages::Pages,
+        process::Process,
         skb::SkBuff,
         sock::{
-            ioctl, CompletionRecord, From, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Rma,
+            ioctl, CompletionRecord, From, Key, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Rma,
             SendRequest, Sock,
         },
         uapi,
@@ -83,6 +84,20 @@ pub(crate) struct MsgMeta {
     pub(crate) cid: u32,
 }
 
+/// What comes with a message beside its bytes.
+#[derive(Copy, Clone)]
+pub(crate) enum Beside {
+    Nothing,
+    /// Immediate data.
+    Imm(u32),
+    /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
+    Placed {
+        key: u32,
+        offset: u32,
+        length: u32,
+    },
+}
+
 /// Why a socket does not take a message.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -98,8 +113,8 @@ pub(crate) struct EndpointInfo {
     pub(crate) remote: [u8; 16],
     pub(crate) remote_qpn: u32,
     pub(crate) connected: bool,
-    /// Process that made the socket.
-    pub(crate) pid: u32,
+    /// Of the socket, as /proc/PID/fd names it; 0 when it is gone.
+    pub(crate) inode: u64,
     pub(crate) tx_messages: u64,
     pub(crate) rx_messages: u64,
     /// Memory of the messages that wait for the program, bytes.
@@ -112,7 +127,7 @@ pub(crate) struct EndpointInfo {
 #[pin_data]
 pub(crate) struct Endpoint {
     sock: RcuSock,
-    pid: u32,
+    process: Process,
     /// Charged to SO_SNDBUF, bytes.
     queued: Atomic<isize>,
     /// Remote memory requests that have not completed.
@@ -129,7 +144,7 @@ impl Endpoint {
     fn new(sk: ARef<Sock>) -> impl PinInit<Endpoint, Error> {
         try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
-            pid: kernel::current!().group_leader().pid() as u32,
+            process: Process::current()?,
             queued: Atomic::new(0),
             requests: Atomic::new(0),
             messages: Atomic::new(0),
@@ -137,6 +152,11 @@ impl Endpoint {
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
         })
+    }
+
+    /// The process that made the socket.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
@@ -152,21 +172,40 @@ impl Endpoint {
             .unwrap_or(Err(Refused::NoQp))
     }
 
-    /// Hands a whole message to the program, with its immediate data; a refused one is dropped. Any
-    /// context up to softirq, a connection's lock may be held.
+    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
+    /// dropped. Any context up to softirq, a connection's lock may be held.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: SkBuff,
-        imm: Option<u32>,
+        beside: Beside,
     ) -> Result<(), Refused> {
         self.accepts(from)?;
-        let source = From {
+        let mut source = From {
             addr: from.remote,
             cid: from.cid,
-            imm: imm.unwrap_or(0),
-            has_imm: imm.is_some(),
+            ..From::default()
         };
+        match beside {
+            Beside::Nothing => {}
+            Beside::Imm(imm) => {
+                source.imm = imm;
+                source.has_imm = true;
+            }
+            Beside::Placed {
+                key,
+                offset,
+                length,
+            } => {
+                source.placed = Key {
+                    key,
+                    offset,
+                    length,
+                    rsvd: 0,
+                };
+                source.has_placed = true;
+            }
+        }
         match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
             Some(Ok(())) => {
                 self.rx_messages.add(1, Relaxed);
@@ -207,7 +246,7 @@ impl Endpoint {
             remote: peer.map_or(UNSPECIFIED, |peer| peer.addr),
             remote_qpn: peer.map_or(0, |peer| peer.qpn),
             connected: peer.is_some(),
-            pid: self.pid,
+            inode: self.sock.with(|sk, _| sk.inode()).unwrap_or(0),
             tx_messages: self.tx_messages.load(Relaxed),
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
@@ -340,11 +379,8 @@ impl Socket {
 
     /// With `naming` held.
     fn bind_locked(&self, qpn: u32) -> Result {
-        let qpn = self.node.qp_bind(&self.qp, qpn)?;
+        self.node.qp_bind(&self.qp, qpn)?;
         self.sk.set_bound();
-        for region in self.regions.lock().values() {
-            region.set_qpn(qpn);
-        }
         Ok(())
     }
 
@@ -440,6 +476,7 @@ impl Socket {
             return Err(self.sk.pipe_error(request.flags()));
         }
         match request.rma() {
+            Some(_) if request.key().is_some() => Err(EINVAL),
             Some(rma) => self.request(request, rma).map(|()| 0),
             None => self.message(request),
         }
@@ -452,16 +489,22 @@ impl Socket {
             .filter(|len| *len <= MAX_MESSAGE)
             .ok_or(EMSGSIZE)?;
         let (conn, qpn) = self.destination(request)?;
-        if qpn == 0 {
-            return Err(edestaddrreq());
-        }
-        let imm = request.imm();
-        if imm.is_some() && !conn.ext() {
-            return Err(eopnotsupp());
-        }
-        if len < conn.min_message() || len > conn.max_message() {
-            return Err(EMSGSIZE);
-        }
+        let op = match request.key() {
+            Some(key) => keyed(request, key, len, &conn)?,
+            None => {
+                if qpn == 0 {
+                    return Err(edestaddrreq());
+                }
+                let imm = request.imm();
+                if imm.is_some() && !conn.ext() {
+                    return Err(eopnotsupp());
+                }
+                if len < conn.min_message() || len > conn.max_message() {
+                    return Err(EMSGSIZE);
+                }
+                WorkOp::Send { imm }
+            }
+        };
         self.autobind()?;
         let charge = self.admit(request, bytes)?;
         let ticket = Ticket::message(self.qp.clone(), len, charge);
@@ -472,7 +515,6 @@ impl Socket {
             pages.copy_from_iter(0, bytes, request.data())?;
             Local::Buffer(pages)
         };
-        let op = WorkOp::Send { imm };
         conn.post(Work::new(ticket, qpn, op, len, local, false)?)?;
         Ok(bytes)
     }
@@ -532,6 +574,7 @@ impl Socket {
         if write && rma.length != 0 && rma.length < conn.min_message() {
             return Err(EMSGSIZE);
         }
+        self.autobind()?;
         let what = Done {
             token: rma.token,
             len: rma.length,
@@ -588,13 +631,17 @@ impl Socket {
         if reg.rsvd != 0 {
             return Err(EINVAL);
         }
+        if reg.access & region::RECEIVE != 0 {
+            // It receives.
+            self.autobind()?;
+        }
         let region = Region::register(
             &self.node,
             reg.addr,
             reg.length,
             reg.access,
             reg.partition,
-            self.endpoint().pid,
+            self.qp.clone(),
         )?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
@@ -611,8 +658,6 @@ impl Socket {
     fn adopt(&self, region: &Arc<Region>) -> Result {
         let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL)?;
         drop(self.regions.lock().insert(node));
-        // After it is in the tree: bind() gives the number to those that it finds there.
-        region.set_qpn(self.qp.qpn());
         Ok(())
     }
 
@@ -653,13 +698,14 @@ impl Socket {
             flags: 0,
             max_message: 0,
             min_message: 0,
-            rsvd: 0,
+            max_keyed: 0,
         };
         if let Some(peer) = names.peer {
             info.cid = peer.cid;
             if let Ok(conn) = self.connection(&peer) {
                 info.max_message = conn.max_message();
                 info.min_message = conn.min_message();
+                info.max_keyed = *conn.keyed_message().end();
                 if conn.ext() {
                     info.flags |= uapi::SUPERP_QP_F_EXT;
                 }
@@ -682,6 +728,21 @@ impl PinnedDrop for Socket {
             region.release(&self.node);
         }
     }
+}
+
+/// The work of a message to the receive context that `key` names.
+fn keyed(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
+    let beyond = key.offset.checked_add(len).is_none();
+    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || beyond {
+        return Err(EINVAL);
+    }
+    if !conn.keyed_message().contains(&len) {
+        return Err(EMSGSIZE);
+    }
+    Ok(WorkOp::SendKeyed {
+        key: key.key,
+        offset: key.offset,
+    })
 }
 
 /// The work of an atomic operation.

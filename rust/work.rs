@@ -23,6 +23,8 @@ use crate::{
 pub(crate) enum WorkOp {
     /// A message to the queue pair `dest`, with immediate data if there is any.
     Send { imm: Option<u32> },
+    /// A message to the peer's receive context `key`, at this offset.
+    SendKeyed { key: u32, offset: u32 },
     /// Local memory to the peer's, at this RMA address. With immediate data the queue pair `dest` is
     /// told when all of it is there.
     Write { remote: u64, imm: Option<u32> },
@@ -41,7 +43,10 @@ pub(crate) enum WorkOp {
 impl WorkOp {
     /// Whether the peer's queue pair takes a message in, which it may refuse for want of a buffer.
     pub(crate) fn is_message(&self) -> bool {
-        matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+        matches!(
+            self,
+            Self::Send { .. } | Self::SendKeyed { .. } | Self::Write { imm: Some(_), .. }
+        )
     }
 }
 
@@ -165,7 +170,7 @@ impl Work {
     /// The peer's memory that it accesses; 0 for a message.
     pub(crate) fn remote(&self) -> u64 {
         match self.op {
-            WorkOp::Send { .. } => 0,
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => 0,
             WorkOp::Write { remote, .. }
             | WorkOp::Read { remote }
             | WorkOp::Atomic { remote, .. } => remote,

@@ -60,8 +60,8 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
-    /// A message of several transactions is under way: no other follows it before it ends, because
-    /// transactions do not say which message they are of.
+    /// A message is under way that no other follows before it ends: one of several transactions,
+    /// which do not say which message they are of, or one to a receive context.
     long: bool,
     /// The next message is the first of a run.
     start: bool,
@@ -332,7 +332,12 @@ impl Flows {
         }
         let mut long = false;
         if head.op.is_message() {
-            long = matches!(head.op, WorkOp::Send { .. }) && u64::from(head.len) > one;
+            long = match head.op {
+                WorkOp::Send { .. } => u64::from(head.len) > one,
+                // It cannot say `start`: alone, it needs none.
+                WorkOp::SendKeyed { .. } => true,
+                _ => false,
+            };
             if busy || (long && sending) {
                 return Next::Nothing;
             }
@@ -340,7 +345,9 @@ impl Flows {
         let work = head.remove();
         let mut start = false;
         if work.op.is_message() {
-            start = core::mem::take(&mut flow.start);
+            if !matches!(work.op, WorkOp::SendKeyed { .. }) {
+                start = core::mem::take(&mut flow.start);
+            }
             flow.long = long;
             flow.sends = flow.sends.saturating_add(1);
         }

@@ -15,7 +15,7 @@ use crate::{
     proto::{Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
     qp::Qp,
     region,
-    socket::{MsgMeta, Refused},
+    socket::{Beside, MsgMeta, Refused},
     MAX_MESSAGE,
 };
 
@@ -45,12 +45,25 @@ impl Assembly {
     }
 }
 
+/// A message to a receive context, of which parts are still to come.
+struct Filling {
+    key: u32,
+    /// The owner's: another region may get the key.
+    qp: Arc<Qp>,
+    /// Lowest offset so far.
+    offset: u32,
+    /// Bytes so far.
+    length: u32,
+}
+
 /// State of the receiving half, under the connection's lock.
 pub(super) struct Receiver {
     /// Packets above a hole of an ordered connection, by slot.
     held: KVVec<Option<SkBuff>>,
     /// Messages by transaction.
     assemblies: KVVec<Option<Assembly>>,
+    /// Messages to receive contexts by transaction.
+    fillings: KVVec<Option<Filling>>,
     /// Messages of several transactions.
     partials: KVec<Assembly>,
     /// Queue pairs that refused a message: they refuse until one says `start`, or messages would
@@ -73,6 +86,7 @@ impl Receiver {
         Ok(Receiver {
             held: empty(psn_slots)?,
             assemblies: empty(xid_slots)?,
+            fillings: empty(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
             refusing: KVec::with_capacity(REFUSING_MAX, GFP_KERNEL)?,
         })
@@ -85,6 +99,7 @@ impl Receiver {
             Receiver {
                 held: KVVec::new(),
                 assemblies: KVVec::new(),
+                fillings: KVVec::new(),
                 partials: KVec::new(),
                 refusing: KVec::new(),
             },
@@ -94,6 +109,11 @@ impl Receiver {
     fn slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
         let mask = self.assemblies.len().wrapping_sub(1);
         self.assemblies.get_mut(usize::from(xid) & mask)
+    }
+
+    fn filling(&mut self, xid: u16) -> Option<&mut Option<Filling>> {
+        let mask = self.fillings.len().wrapping_sub(1);
+        self.fillings.get_mut(usize::from(xid) & mask)
     }
 
     fn partial(&self, qpn: u32) -> Option<usize> {
@@ -167,10 +187,10 @@ impl Target<'_> {
         qp: &Qp,
         qpn: u32,
         message: SkBuff,
-        imm: Option<u32>,
+        beside: Beside,
         ext: bool,
     ) -> Result<(), Code> {
-        match qp.endpoint.deliver(&self.meta(), message, imm) {
+        match qp.endpoint.deliver(&self.meta(), message, beside) {
             Ok(()) => {
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
@@ -180,6 +200,41 @@ impl Target<'_> {
                 Err(self.rx.refuse(qpn, ext))
             }
             Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
+        }
+    }
+
+    /// Refuses a message that the program could not be handed now.
+    fn room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
+        match qp.endpoint.room(&self.meta()) {
+            Ok(()) => Ok(()),
+            Err(Refused::NoBuffer) => {
+                count(&mut self.stats.rx_no_buffer, 1);
+                Err(self.rx.refuse(qpn, ext))
+            }
+            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
+        }
+    }
+
+    /// Tells the owner of a receive context that a message is in it.
+    fn tell_filled(&mut self, filling: Filling) -> Result<(), Code> {
+        let Filling {
+            key,
+            qp,
+            offset,
+            length,
+        } = filling;
+        let region = self.conn.node.regions().get(key);
+        if !region.is_some_and(|region| Arc::ptr_eq(region.qp(), &qp)) {
+            return Err(Code::ACCESS_KEY);
+        }
+        let placed = Beside::Placed {
+            key,
+            offset,
+            length,
+        };
+        match SkBuff::alloc(0, 0) {
+            Some(empty) => self.deliver(&qp, qp.qpn(), empty, placed, false),
+            None => Err(Code::NO_RECEIVE_BUFFER),
         }
     }
 
@@ -198,14 +253,7 @@ impl Target<'_> {
         }
         // Later transactions of a message that was let in are let in.
         if self.rx.partial(qpn).is_none() {
-            match qp.endpoint.room(&self.meta()) {
-                Ok(()) => {}
-                Err(Refused::NoBuffer) => {
-                    count(&mut self.stats.rx_no_buffer, 1);
-                    return Err(self.rx.refuse(qpn, ext.is_some()));
-                }
-                Err(Refused::NoQp) => return Err(Code::NO_QUEUE_PAIR),
-            }
+            self.room(&qp, qpn, ext.is_some())?;
         }
         Ok(Assembly {
             qp,
@@ -244,12 +292,7 @@ impl Target<'_> {
 impl Owner for Target<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self
-            .conn
-            .node
-            .regions()
-            .get(region::key_of(address))
-            .ok_or(Code::ACCESS_KEY);
+        let region = self.conn.node.region_at(address).ok_or(Code::ACCESS_KEY);
         let placed = region.and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
@@ -274,8 +317,7 @@ impl Owner for Target<'_> {
         let allowed = self
             .conn
             .node
-            .regions()
-            .get(region::key_of(address))
+            .region_at(address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 region.remote_offset(address, len.into(), region::REMOTE_READ, partition)
@@ -294,8 +336,7 @@ impl Owner for Target<'_> {
         let done = self
             .conn
             .node
-            .regions()
-            .get(region::key_of(atomic.address))
+            .region_at(atomic.address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 let access = region::REMOTE_ATOMIC;
@@ -311,9 +352,44 @@ impl Owner for Target<'_> {
         }
     }
 
-    fn send(&mut self, _key: u32, _offset: u32, _data: Block) -> Result<(), Code> {
-        // No interface registers receive contexts, so no key names one.
-        Err(Code::ACCESS_KEY)
+    /// A transaction is one message, to one context [proto 4.9].
+    fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+        // CAST: a packet is shorter.
+        let len = data.len as u32;
+        let regions = self.conn.node.regions();
+        let checked = regions.get(key).ok_or(Code::ACCESS_KEY).and_then(|region| {
+            let partition = self.conn.identity.partition;
+            let place = region.context_offset(offset, len.into(), partition)?;
+            Ok((region, place))
+        });
+        let (region, place) = checked.map_err(|code| {
+            let address = u64::from(key) << 32 | u64::from(offset);
+            self.violation(code, address, len)
+        })?;
+        let qp = region.qp();
+        match self.rx.filling(xid) {
+            Some(Some(filling)) if filling.key == key && Arc::ptr_eq(&filling.qp, qp) => {}
+            Some(Some(_)) => return Err(Code::MALFORMED),
+            Some(None) => self.room(qp, qp.qpn(), false)?,
+            None => return Err(Code::RESOURCES),
+        }
+        region
+            .pages()
+            .copy_from_skb(place, self.skb, data.offset, data.len)
+            .map_err(|_| Code::MALFORMED)?;
+        region.count_write(len.into());
+        count(&mut self.stats.rx_write_bytes, len.into());
+        if let Some(slot) = self.rx.filling(xid) {
+            let filling = slot.get_or_insert_with(|| Filling {
+                key,
+                qp: qp.clone(),
+                offset,
+                length: 0,
+            });
+            filling.offset = filling.offset.min(offset);
+            filling.length = filling.length.saturating_add(len);
+        }
+        Ok(())
     }
 
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
@@ -358,12 +434,15 @@ impl Owner for Target<'_> {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
         match SkBuff::alloc(0, 0) {
-            Some(empty) => self.deliver(&qp, qpn, empty, Some(immediate.imm), true),
+            Some(empty) => self.deliver(&qp, qpn, empty, Beside::Imm(immediate.imm), true),
             None => Err(self.rx.refuse(qpn, true)),
         }
     }
 
     fn complete(&mut self, xid: u16, _opcode: u8) -> Result<(), Code> {
+        if let Some(filling) = self.rx.filling(xid).and_then(Option::take) {
+            return self.tell_filled(filling);
+        }
         let Some(assembly) = self.rx.slot(xid).and_then(Option::take) else {
             return Ok(());
         };
@@ -382,10 +461,14 @@ impl Owner for Target<'_> {
         }
         let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
         let ext = whole.message_len.is_some();
-        self.deliver(&whole.qp, whole.qpn, message, whole.imm, ext)
+        let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
+        self.deliver(&whole.qp, whole.qpn, message, beside, ext)
     }
 
     fn aborted(&mut self, xid: u16) {
+        if let Some(filling) = self.rx.filling(xid) {
+            *filling = None;
+        }
         if let Some(assembly) = self.rx.slot(xid).and_then(Option::take) {
             if self.rx.partial(assembly.qpn).is_some() {
                 self.rx.take_partial(assembly.qpn);

@@ -4,16 +4,19 @@
 
 use kernel::{list::List, prelude::*};
 
-use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner};
+use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel};
 use crate::{
     kapi::{errno::enobufs, skb::SkBuff},
-    proto::{wire::HEADERS_MAX, Code, Payload, ReqOp, Request, SubmitError, Transmit},
+    proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
     region,
     work::{self, Work, WorkOp},
 };
 
 /// The message operation of v0.4, to ask the core how long one may be.
 pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
+
+/// The operation for receive contexts.
+pub(super) const KEYED_SEND: ReqOp = ReqOp::Send { key: 0, offset: 0 };
 
 /// Refusals after which a message of a closed socket is given up: about two seconds.
 const ORPHAN_REFUSALS: u32 = 100;
@@ -145,6 +148,10 @@ impl Inner {
         let mut rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => self.message_op(dest, submitted, total, imm, start),
+            WorkOp::SendKeyed { key, offset } => ReqOp::Send {
+                key,
+                offset: offset.wrapping_add(submitted as u32),
+            },
             WorkOp::Write {
                 imm: imm @ Some(_), ..
             } if placed => {
@@ -348,7 +355,7 @@ impl Inner {
     /// Whether a refused message goes again: for ever while its socket is open.
     fn may_repeat(&self, work: &Work, placed: bool) -> bool {
         let message = match work.op {
-            WorkOp::Send { .. } => true,
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => true,
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
         };
@@ -359,7 +366,7 @@ impl Inner {
 
     pub(super) fn count_posted(&mut self, work: &Work) {
         match work.op {
-            WorkOp::Send { .. } => count(&mut self.stats.tx_messages, 1),
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => count(&mut self.stats.tx_messages, 1),
             WorkOp::Write { .. } => count(&mut self.stats.tx_writes, 1),
             WorkOp::Read { .. } => count(&mut self.stats.tx_reads, 1),
             WorkOp::Atomic { .. } => count(&mut self.stats.tx_atomics, 1),
@@ -435,7 +442,7 @@ impl Conn {
                 continue;
             };
             let headroom = path.headroom();
-            let skb = match self.build(&mut inner.flows, headroom, &transmit) {
+            let skb = match self.build(&inner.proto, &mut inner.flows, headroom, &transmit) {
                 Ok(skb) => skb,
                 Err(BuildError::NoMemory) => {
                     count(&mut inner.stats.tx_no_memory, 1);
@@ -445,7 +452,8 @@ impl Conn {
                     if let Payload::Reply(reply) = &transmit.payload {
                         inner.proto.refuse_reply(reply.xid, code);
                     }
-                    match self.build(&mut inner.flows, headroom, &transmit.without_payload()) {
+                    let filler = transmit.without_payload();
+                    match self.build(&inner.proto, &mut inner.flows, headroom, &filler) {
                         Ok(skb) => skb,
                         Err(_) => continue,
                     }
@@ -467,6 +475,7 @@ impl Conn {
     /// One packet, from the PDL header on.
     fn build(
         &self,
+        proto: &Connection<Kernel>,
         flows: &mut flow::Flows,
         headroom: usize,
         transmit: &Transmit,
@@ -485,8 +494,8 @@ impl Conn {
         }
         let mut headers = [0u8; HEADERS_MAX];
         let mut works = active.into_iter().flat_map(flow::Active::works);
-        let len = transmit
-            .emit(&mut headers, |_| {
+        let len = proto
+            .emit(transmit, &mut headers, |_| {
                 works.next().map_or(0, |work| work.remote())
             })
             .ok_or(BuildError::NoMemory)?;
@@ -512,7 +521,7 @@ impl Conn {
             }
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
-                for read in reply.reads.iter().take(transmit.tal.num_ops.into()) {
+                for read in proto.reply_reads(reply) {
                     self.attach_reply(read.address, reply.len, &mut skb)?;
                     skb.put_zero(reply.pad.into()).map_err(no_memory)?;
                 }
@@ -526,8 +535,7 @@ impl Conn {
     fn attach_reply(&self, address: u64, len: u32, skb: &mut SkBuff) -> Result<(), BuildError> {
         let region = self
             .node
-            .regions()
-            .get(region::key_of(address))
+            .region_at(address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let offset = region
             .remote_offset(

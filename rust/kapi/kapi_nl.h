@@ -49,6 +49,5 @@ void superp_nl_nest_end(struct sk_buff *skb, struct nlattr *nest);
 
 bool superp_nl_device_name(struct net *net, u32 ifindex, u8 name[16]);
 bool superp_nl_device_address(struct net *net, u32 ifindex, u32 nth, u8 addr[16]);
-u32 superp_nl_pid(u32 pid);
 
 #endif /* _SUPERP_KAPI_NL_H */

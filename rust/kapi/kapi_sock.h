@@ -19,13 +19,17 @@ struct sock;
  * @addr: address of the peer, IPv6 or IPv4-mapped
  * @cid: local id of the connection
  * @imm: immediate data
+ * @placed: where its bytes are, if not in the message
  * @has_imm: there is @imm
+ * @has_placed: there is @placed
  */
 struct superp_sock_from {
-	__u8	addr[16];
-	__u32	cid;
-	__u32	imm;
-	bool	has_imm;
+	__u8			addr[16];
+	__u32			cid;
+	__u32			imm;
+	struct superp_key	placed;
+	bool			has_imm;
+	bool			has_placed;
 };
 
 /**
@@ -43,6 +47,8 @@ struct superp_sock_from {
  * @compare: of an atomic operation
  * @has_imm: @imm was given
  * @imm: immediate data
+ * @has_key: @key was given
+ * @key: receive context of the peer, and the place in it
  */
 struct superp_sock_send {
 	struct iov_iter		*data;
@@ -58,6 +64,8 @@ struct superp_sock_send {
 	u64			compare;
 	bool			has_imm;
 	u32			imm;
+	bool			has_key;
+	struct superp_key	key;
 };
 
 /* Macros with casts are numbers to Rust only as enumerators. */
@@ -77,6 +85,7 @@ void superp_sock_put(struct sock *sk);
 int superp_sock_sndbuf(const struct sock *sk);
 bool superp_sock_full(const struct sock *sk);
 unsigned int superp_sock_received(const struct sock *sk);
+u64 superp_sock_inode(const struct sock *sk);
 bool superp_sock_send_closed(const struct sock *sk);
 bool superp_sock_recv_closed(const struct sock *sk);
 unsigned int superp_sock_error_queue_len(const struct sock *sk);

@@ -11,6 +11,8 @@ pub(crate) mod nl;
 pub(crate) mod pages;
 pub(crate) mod params;
 pub(crate) mod path;
+pub(crate) mod process;
+pub(crate) mod range;
 pub(crate) mod rx;
 pub(crate) mod skb;
 pub(crate) mod sock;

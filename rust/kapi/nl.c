@@ -7,8 +7,6 @@
 #include <linux/inetdevice.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
-#include <linux/pid.h>
-#include <linux/pid_namespace.h>
 #include <linux/rcupdate.h>
 #include <net/addrconf.h>
 #include <net/genetlink.h>
@@ -450,17 +448,4 @@ bool superp_nl_device_address(struct net *net, u32 ifindex, u32 nth, u8 addr[16]
 	}
 	read_unlock_bh(&in6_dev->lock);
 	return hit;
-}
-
-/**
- * superp_nl_pid - a process id as the reader of a message knows it
- * @pid: the process id in the first pid namespace
- *
- * Context: process.
- * Return: the id in the pid namespace of the current process, 0 for none.
- */
-u32 superp_nl_pid(u32 pid)
-{
-	guard(rcu)();
-	return pid_nr_ns(find_pid_ns(pid, &init_pid_ns), task_active_pid_ns(current));
 }

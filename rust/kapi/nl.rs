@@ -247,7 +247,8 @@ impl Message<'_> {
     }
 
     /// An attribute of type string.
-    pub(crate) fn put_text(&mut self, attr: u32, text: &str) -> Result {
+    pub(crate) fn put_text(&mut self, attr: u32, text: impl AsRef<[u8]>) -> Result {
+        let text = text.as_ref();
         // CAST: Attribute types are 14 bits.
         // SAFETY: By the type invariant; the text is valid for the call.
         to_result(unsafe {
@@ -377,12 +378,6 @@ pub(crate) fn device_addresses(net: Net, ifindex: u32) -> impl Iterator<Item = [
         unsafe { c::superp_nl_device_address(net.as_ptr(), ifindex, nth, addr.as_mut_ptr()) }
             .then_some(addr)
     })
-}
-
-/// A process id as the current process's pid namespace knows it, 0 if it does not. Process context.
-pub(crate) fn local_pid(pid: u32) -> u32 {
-    // SAFETY: No requirements.
-    unsafe { c::superp_nl_pid(pid) }
 }
 
 /// Defines the C entry points that the generated tables name.

@@ -201,7 +201,7 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-/* Control messages: at most one request and one immediate, nothing that would be ignored. */
+/* Control messages: at most one of a kind, nothing that would be ignored. */
 static int superp_send_control(struct msghdr *msg,
 			       struct superp_sock_send *send)
 {
@@ -209,7 +209,8 @@ static int superp_send_control(struct msghdr *msg,
 	struct cmsghdr *cmsg;
 
 	for_each_cmsghdr(cmsg, msg) {
-		bool *has = cmsg->cmsg_type == SUPERP_CMSG_IMM ? &send->has_imm : &send->has_rma;
+		bool *has = cmsg->cmsg_type == SUPERP_CMSG_IMM ? &send->has_imm :
+			    cmsg->cmsg_type == SUPERP_CMSG_KEY ? &send->has_key : &send->has_rma;
 
 		if (!CMSG_OK(msg, cmsg) || cmsg->cmsg_level != SOL_SUPERP || *has)
 			return -EINVAL;
@@ -226,6 +227,9 @@ static int superp_send_control(struct msghdr *msg,
 		} else if (cmsg->cmsg_type == SUPERP_CMSG_IMM &&
 			   cmsg->cmsg_len == CMSG_LEN(sizeof(send->imm))) {
 			memcpy(&send->imm, CMSG_DATA(cmsg), sizeof(send->imm));
+		} else if (cmsg->cmsg_type == SUPERP_CMSG_KEY &&
+			   cmsg->cmsg_len == CMSG_LEN(sizeof(send->key))) {
+			memcpy(&send->key, CMSG_DATA(cmsg), sizeof(send->key));
 		} else {
 			return -EINVAL;
 		}
@@ -325,6 +329,8 @@ static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 	/* Without room for it MSG_CTRUNC says so. */
 	if (from.has_imm)
 		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_IMM, sizeof(from.imm), &from.imm);
+	if (from.has_placed)
+		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_KEY, sizeof(from.placed), &from.placed);
 	/* Tells an empty message from the end. */
 	msg->msg_flags |= MSG_EOR;
 	err = flags & MSG_TRUNC ? skb->len : copied;
@@ -502,6 +508,18 @@ bool superp_sock_full(const struct sock *sk)
 unsigned int superp_sock_received(const struct sock *sk)
 {
 	return sk_rmem_alloc_get(sk);
+}
+
+/**
+ * superp_sock_inode - number of the socket's inode
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: what /proc/PID/fd shows, 0 once the socket is closed.
+ */
+u64 superp_sock_inode(const struct sock *sk)
+{
+	return sock_i_ino(sk);
 }
 
 /**

@@ -21,9 +21,9 @@ use super::{bindings, errno::enobufs, net::Net, skb::SkBuff};
 use crate::socket::Socket;
 
 pub(crate) use bindings::{
-    sockaddr_superp as Name, superp_completion as CompletionRecord, superp_mr_dereg as MrDereg,
-    superp_mr_info as MrInfo, superp_mr_reg as MrReg, superp_qp_info as QpInfo, superp_rma as Rma,
-    superp_sock_from as From,
+    sockaddr_superp as Name, superp_completion as CompletionRecord, superp_key as Key,
+    superp_mr_dereg as MrDereg, superp_mr_info as MrInfo, superp_mr_reg as MrReg,
+    superp_qp_info as QpInfo, superp_rma as Rma, superp_sock_from as From,
 };
 
 /// Numbers of the ioctl commands.
@@ -104,6 +104,12 @@ impl Sock {
     pub(crate) fn received(&self) -> u64 {
         // SAFETY: `self` is a valid socket.
         unsafe { bindings::superp_sock_received(self.as_ptr()) }.into()
+    }
+
+    /// Number of the socket's inode, 0 when it has none any more. Any context.
+    pub(crate) fn inode(&self) -> u64 {
+        // SAFETY: `self` is a valid socket.
+        unsafe { bindings::superp_sock_inode(self.as_ptr()) }
     }
 
     /// Whether sending was shut down. Any context.
@@ -299,6 +305,11 @@ impl<'a> SendRequest<'a> {
     /// Operand and compare of the request, if it is an atomic operation.
     pub(crate) fn atomic(&self) -> Option<(u64, u64)> {
         self.0.atomic.then_some((self.0.operand, self.0.compare))
+    }
+
+    /// The receive context and the place in it where the data goes, where they are given.
+    pub(crate) fn key(&self) -> Option<&'a Key> {
+        self.0.has_key.then_some(&self.0.key)
     }
 
     /// The immediate data, where there is any.

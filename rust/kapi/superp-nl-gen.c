@@ -59,9 +59,11 @@ const struct nla_policy superp_conn_path_nl_policy[SUPERP_A_CONN_PATH_RX_PACKETS
 };
 
 /* SUPERP_CMD_NODE_SET - do */
-static const struct nla_policy superp_node_set_nl_policy[SUPERP_A_NODE_FORWARDING + 1] = {
+static const struct nla_policy superp_node_set_nl_policy[SUPERP_A_NODE_RMA_SIZE + 1] = {
 	[SUPERP_A_NODE_CM_ADDRESS] = NLA_POLICY_EXACT_LEN(16),
 	[SUPERP_A_NODE_FORWARDING] = NLA_POLICY_MAX(NLA_U8, 1),
+	[SUPERP_A_NODE_RMA_BASE] = { .type = NLA_UINT, },
+	[SUPERP_A_NODE_RMA_SIZE] = { .type = NLA_UINT, },
 };
 
 /* SUPERP_CMD_PORT_GET - do */
@@ -176,7 +178,7 @@ static const struct genl_split_ops superp_nl_ops[] = {
 		.cmd		= SUPERP_CMD_NODE_SET,
 		.doit		= superp_nl_node_set_doit,
 		.policy		= superp_node_set_nl_policy,
-		.maxattr	= SUPERP_A_NODE_FORWARDING,
+		.maxattr	= SUPERP_A_NODE_RMA_SIZE,
 		.flags		= GENL_UNS_ADMIN_PERM | GENL_CMD_CAP_DO,
 	},
 	{

@@ -16,6 +16,8 @@
 #include "kapi_pages.h"
 #include "kapi_params.h"
 #include "kapi_path.h"
+#include "kapi_process.h"
+#include "kapi_range.h"
 #include "kapi_rx.h"
 #include "kapi_skb.h"
 #include "kapi_sock.h"

@@ -2,9 +2,11 @@
 
 //! The node itself.
 
+use super::refused;
 use crate::{
     kapi::nl::{self, numbers::*, Request},
     params,
+    region::Space,
 };
 use kernel::prelude::*;
 
@@ -44,8 +46,28 @@ pub(crate) fn get(request: Request<'_>) -> Result {
         msg.put(SUPERP_A_NODE_CM_ADDRESS, &node.cm_address())?;
         let (forwarding, forwarded) = node.forwarding();
         msg.put_u8(SUPERP_A_NODE_FORWARDING, forwarding.into())?;
-        msg.put_uint(SUPERP_A_NODE_FORWARDED, forwarded)
+        msg.put_uint(SUPERP_A_NODE_FORWARDED, forwarded)?;
+        let (base, size) = node.rma_space().map_or((0, 0), |space| space.extent());
+        msg.put_uint(SUPERP_A_NODE_RMA_BASE, base)?;
+        msg.put_uint(SUPERP_A_NODE_RMA_SIZE, size)
     })
+}
+
+/// The global address space that a request sets, if it does.
+fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
+    let size = request.attr(SUPERP_A_NODE_RMA_SIZE);
+    let bytes = size.map_or(Ok(0), |attr| attr.integer())?;
+    let base = request.attr(SUPERP_A_NODE_RMA_BASE);
+    match (base.map_or(Ok(0), |attr| attr.integer())?, bytes) {
+        (0, 0) => Ok(None),
+        (0, _) => {
+            let text = c"rma-size needs an rma-base other than 0";
+            Err(request.refuse(size, EINVAL, text))
+        }
+        (first, bytes) => Space::new(first, bytes)
+            .map(Some)
+            .map_err(|refusal| refused(request, base, refusal)),
+    }
 }
 
 /// node-set.
@@ -53,12 +75,14 @@ pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
     let cm_address = request.attr(SUPERP_A_NODE_CM_ADDRESS);
     let forwarding = request.attr(SUPERP_A_NODE_FORWARDING);
-    if cm_address.is_none() && forwarding.is_none() {
+    let base = request.attr(SUPERP_A_NODE_RMA_BASE);
+    if cm_address.is_none() && forwarding.is_none() && base.is_none() {
         return Err(request.missing(
             SUPERP_A_NODE_CM_ADDRESS,
-            c"nothing to set: cm-address or forwarding is missing",
+            c"nothing to set: cm-address, forwarding or rma-base is missing",
         ));
     }
+    let space = rma_space(request)?;
     let cm_address = cm_address.map(|attr| attr.array()).transpose()?;
     let forwarding = forwarding.map(|attr| attr.array()).transpose()?;
     if let Some(addr) = cm_address {
@@ -66,6 +90,9 @@ pub(crate) fn set(request: Request<'_>) -> Result {
     }
     if let Some([on]) = forwarding {
         node.set_forwarding(on == 1);
+    }
+    if base.is_some() {
+        node.set_rma_space(space);
     }
     Ok(())
 }

@@ -2,14 +2,19 @@
 
 //! Memory regions and queue pairs, which sockets make.
 
-use crate::kapi::nl::{self, numbers::*, Dump, Message};
+use crate::kapi::{
+    nl::{numbers::*, Dump, Message},
+    process::Process,
+};
 use kernel::prelude::*;
 
-fn put_pid(msg: &mut Message<'_>, attr: u32, pid: u32) -> Result {
-    match nl::local_pid(pid) {
-        0 => Ok(()),
-        local => msg.put_u32(attr, local),
-    }
+fn put_process(msg: &mut Message<'_>, pid: u32, command: u32, process: &Process) -> Result {
+    process
+        .look(|number, name| {
+            msg.put_u32(pid, number)?;
+            msg.put_text(command, name.to_bytes())
+        })
+        .unwrap_or(Ok(()))
 }
 
 /// region-get, all.
@@ -29,7 +34,8 @@ pub(crate) fn regions(dump: Dump<'_>) -> Result {
             msg.put_u32(SUPERP_A_REGION_ACCESS, info.access)?;
             msg.put_u32(SUPERP_A_REGION_PARTITION, info.partition)?;
             msg.put_u32(SUPERP_A_REGION_QPN, info.qpn)?;
-            put_pid(msg, SUPERP_A_REGION_PID, info.pid)?;
+            let process = region.process();
+            put_process(msg, SUPERP_A_REGION_PID, SUPERP_A_REGION_COMMAND, process)?;
             msg.put_uint(SUPERP_A_REGION_REMOTE_READS, info.remote_reads)?;
             msg.put_uint(SUPERP_A_REGION_REMOTE_WRITES, info.remote_writes)
         },
@@ -54,7 +60,11 @@ pub(crate) fn qps(dump: Dump<'_>) -> Result {
                 msg.put(SUPERP_A_QP_REMOTE_ADDR, &info.remote)?;
                 msg.put_u32(SUPERP_A_QP_REMOTE_QPN, info.remote_qpn)?;
             }
-            put_pid(msg, SUPERP_A_QP_PID, info.pid)?;
+            let process = qp.endpoint.process();
+            put_process(msg, SUPERP_A_QP_PID, SUPERP_A_QP_COMMAND, process)?;
+            if info.inode != 0 {
+                msg.put_uint(SUPERP_A_QP_INODE, info.inode)?;
+            }
             msg.put_uint(SUPERP_A_QP_TX_MESSAGES, info.tx_messages)?;
             msg.put_uint(SUPERP_A_QP_RX_MESSAGES, info.rx_messages)?;
             msg.put_uint(SUPERP_A_QP_RX_QUEUED, info.rx_queued)?;

@@ -79,8 +79,8 @@ pub trait Owner {
     /// once for each atomic of the peer; not to be undone by [`Self::aborted`].
     fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code>;
 
-    /// Places `data` into the receive context `key`.
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code>;
+    /// Places `data` into the receive context `key`, as part of transaction `xid` of the peer.
+    fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code>;
 
     /// Takes a piece of a message to a queue pair.
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code>;

@@ -168,6 +168,11 @@ mod tests {
             let now = u64::from(cid);
             quarantine.make_room(now, 1).unwrap();
             quarantine.put(cid, now + 100);
+            assert_eq!(
+                quarantine.held,
+                usize::from(cid.min(100)),
+                "the last hundred"
+            );
             assert!(slots(&quarantine) <= 128);
             assert!(quarantine.held().is_sorted_by_key(|held| held.cid));
         }

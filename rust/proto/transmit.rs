@@ -4,7 +4,7 @@
 use super::request::ReqOp;
 use super::wire::{
     AtomicOp, AtomicResponseOp, ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp,
-    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp, OPS_MAX,
+    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp,
 };
 
 /// One packet that the owner must send now, or count as lost on the way.
@@ -66,19 +66,21 @@ pub struct RequestPayload {
     pub last: bool,
 }
 
-/// Data for reads in one packet: `tal.num_ops` blocks of `len + pad` bytes.
+/// Data for reads in one packet: `tal.num_ops` blocks of `len + pad` bytes. For what to fetch see
+/// [`super::Connection::reply_reads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyPayload {
     /// Transaction of the peer.
     pub xid: u16,
+    /// First of the reads, and how many they are.
+    pub(super) read: u16,
+    pub(super) count: u8,
     /// Offset of the block in the data of its read, in bytes; 0 when there are several blocks.
     pub offset: u32,
     /// Bytes to fetch for each block.
     pub len: u32,
     /// Zero bytes to send after each block's data.
     pub pad: u8,
-    /// The reads; the first `tal.num_ops` count.
-    pub reads: [ReplyRead; OPS_MAX as usize],
 }
 
 /// A read that a reply belongs to.
@@ -93,13 +95,16 @@ pub struct ReplyRead {
 }
 
 impl Transmit {
-    /// Writes the Packet Delivery (but for SUPERp-lite), Transaction and operation headers to `out`, at most
-    /// [`super::wire::HEADERS_MAX`] bytes; returns their length, or `None` when they do not fit.
-    ///
-    /// `address` gives the RMA address of operation `first_op + index` of a request with more than
-    /// one operation (for `Send`: key in the upper half, offset in the lower); it is not called for
-    /// others. The data blocks follow the headers: for each operation its data and its padding.
-    pub fn emit(&self, out: &mut [u8], address: impl FnMut(u32) -> u64) -> Option<usize> {
+    /// See [`super::Connection::emit`]. `reads`: what a reply answers.
+    pub(super) fn emit<R>(
+        &self,
+        out: &mut [u8],
+        reads: impl FnOnce(&ReplyPayload) -> R,
+        address: impl FnMut(u32) -> u64,
+    ) -> Option<usize>
+    where
+        R: Iterator<Item = ReplyRead>,
+    {
         let mut out = Out { out, at: 0 };
         if !self.lite {
             out.put(&self.pdl.bytes())?;
@@ -111,7 +116,7 @@ impl Transmit {
             Payload::AtomicResponse(op) => out.op(Op::AtomicResponse(*op))?,
             Payload::Request(request) => self.emit_request(request, &mut out, address)?,
             Payload::Reply(reply) => {
-                for read in reply.reads.iter().take(self.tal.num_ops.into()) {
+                for read in reads(reply) {
                     out.op(Op::ReadResponse(ReadResponseOp {
                         seqno: read.seqno,
                         opnum: read.opnum,

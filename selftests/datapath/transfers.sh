@@ -107,9 +107,30 @@ immediates() {
 	told=$(tail -n 1 /tmp/told)
 	tap_equal '4 4294967295 3000' "$(jq -r '"\(.immediates) \(.last_imm) \(.bytes)"' <<<"$told")" immediates
 }
+# The command sends messages by key: both ends have seen the same, and they are where they should be.
+by_key() {
+	local server ready peer sent told
+	peer=$(address "$way" 2)
+	rm -f /tmp/told /tmp/placed
+	ip netns exec "$nodeB" superp -j xfer serve --size 1M --access r --receive --messages 20 --out /tmp/placed \
+		--timeout 60 >/tmp/told &
+	server=$!
+	nodes_wait 10 test -s /tmp/told || return 1
+	ready=$(head -n 1 /tmp/told)
+	sent=$(on "$nodeA" superp -j xfer send "$peer" --cid "$cid" --key "$(jq .key <<<"$ready")" \
+		--offset 77777 --length 300000 --count 20) || return 1
+	wait "$server" || return 1
+	told=$(tail -n 1 /tmp/told)
+	tap_equal "$(jq -c '[.messages, .bytes, .sizes_crc, .data_crc]' <<<"$sent")" \
+		"$(jq -c '[.messages, .bytes, .sizes_crc, .data_crc]' <<<"$told")" "both ends" || return 1
+	tap_equal "20 300000" "$(jq -r '"\(.messages) \(.bytes)"' <<<"$told")" "messages and bytes" || return 1
+	tap_equal "0 0" "$(head -c 77777 /tmp/placed | tr -d '\0' | wc -c) $(tail -c +377778 /tmp/placed |
+		tr -d '\0' | wc -c)" "bytes before and behind"
+}
 for way in $encapsulations; do
 	cid=$((cid + 1))
 	connect "$way" "$cid" ext on
+	tap_case "$way: the command sends messages by key" by_key
 	tap_case "$way: the command sends and counts immediates" immediates
 	tap_case "$way: operations under way both ways at once" both_ways
 done

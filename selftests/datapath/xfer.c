@@ -12,13 +12,14 @@
  *		regions, and that every request ends, is looked at
  *	xfer refusals NODE TARGET ADDRESS CID
  *		accesses that the target must refuse, and that nothing has changed then
- *	xfer op NODE ADDRESS CID write|read|send REMOTE LENGTH [FILE]
- *		one request with any RMA address, or to any queue pair; FILE is the
- *		local memory; without it LENGTH is 0
+ *	xfer op NODE ADDRESS CID write|read|send|keyed REMOTE LENGTH [FILE]
+ *		one request with any RMA address, or to any queue pair, or to any
+ *		receive context (key << 32 | offset); FILE is the local memory; without
+ *		it LENGTH is 0
  *	xfer serve NODE FILE ACCESS
  *		registers FILE, less GUARD + ODD bytes at both ends, as a region,
- *		prints "QPN RMA-ADDRESS", and until its input ends a line "LENGTH CRC"
- *		for each message it gets
+ *		prints "QPN RMA-ADDRESS KEY", and until its input ends a line "LENGTH
+ *		CRC" for each message it gets, or "at OFFSET LENGTH" if it is placed
  *
  * NODE is the namespace of the initiator, TARGET that of its peer, ADDRESS the
  * peer's, CID the connection's number at NODE. Memory of both ends lies between
@@ -694,8 +695,10 @@ static int op(const char *node, const char *address, const char *name,
 {
 	struct superp_completion done;
 	struct superp_mr_reg mine = {};
-	bool message = !strcmp(name, "send");
-	int fd = connected(node, address, message ? remote : 0);
+	bool keyed = !strcmp(name, "keyed");
+	bool message = keyed || !strcmp(name, "send");
+	struct superp_key key = { .key = remote >> 32, .offset = remote };
+	int fd = connected(node, address, message && !keyed ? remote : 0);
 	uint8_t *at = NULL;
 
 	if (path) {
@@ -703,7 +706,8 @@ static int op(const char *node, const char *address, const char *name,
 		at = local.at;
 		reg(fd, &local, SUPERP_ACCESS_LOCAL_WRITE, &mine);
 	}
-	if (message ? send(fd, at, len, MSG_NOSIGNAL) < 0 :
+	if (keyed ? send_control(fd, SOL_SUPERP, SUPERP_CMSG_KEY, &key, sizeof(key), at, len) < 0 :
+	    message ? send(fd, at, len, MSG_NOSIGNAL) < 0 :
 		      post(fd, strcmp(name, "read") ? SUPERP_RMA_WRITE : SUPERP_RMA_READ,
 			   &mine, at, remote, len, 1)) {
 		printf("refused %s\n", strerrorname_np(errno));
@@ -747,25 +751,34 @@ static int serve(const char *node, const char *path, const char *access)
 		rights |= SUPERP_ACCESS_REMOTE_READ;
 	if (strchr(access, 'w'))
 		rights |= SUPERP_ACCESS_REMOTE_WRITE;
+	if (strchr(access, 's'))
+		rights |= SUPERP_ACCESS_RECEIVE;
 	if (superp_bind(fd, 0))
 		fail("bind: %s", strerror(errno));
 	reg(fd, &file, rights, &region);
 	info = limits(fd);
 	setlinebuf(stdout);
-	printf("%u %llu\n", info.qpn, (unsigned long long)region.rma_addr);
+	printf("%u %llu %u\n", info.qpn, (unsigned long long)region.rma_addr, region.key);
 	for (;;) {
 		struct pollfd fds[] = { { .fd = 0, .events = POLLIN },
 					{ .fd = fd, .events = POLLIN } };
+		struct superp_key placed;
 		ssize_t len;
 
 		if (poll(fds, 2, -1) < 0)
 			fail("poll: %s", strerror(errno));
 		if (fds[0].revents)
 			return 0;
-		len = recv(fd, message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
+		len = receive_control(fd, SUPERP_CMSG_KEY, &placed, sizeof(placed), message,
+				      sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
 		if (len < 0 || len > (ssize_t)sizeof(message))
 			fail("recv: %s", strerror(errno));
-		printf("%zd %08x\n", len, crc32(message, len));
+		if (!placed.length)
+			printf("%zd %08x\n", len, crc32(message, len));
+		else if (!len && placed.key == region.key && !placed.rsvd)
+			printf("at %u %u\n", placed.offset, placed.length);
+		else
+			fail("a message of another region: %#x", placed.key);
 	}
 }
 

@@ -611,6 +611,41 @@ static inline ssize_t send_control(int fd, int level, int type,
 	return send_controls(fd, &control, 1, bytes, len);
 }
 
+/* recvmsg(): the message's length; its only control message, of SOL_SUPERP and @type, or zeros. */
+static inline ssize_t receive_control(int fd, int type, void *data, size_t size, void *bytes,
+				      size_t len, int flags)
+{
+	union {
+		char		buffer[CMSG_SPACE(64)];
+		struct cmsghdr	align;
+	} control = {};
+	struct iovec iov = { .iov_base = bytes, .iov_len = len };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t got;
+
+	memset(data, 0, size);
+	got = recvmsg(fd, &msg, flags);
+	if (got < 0)
+		return -1;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (!cmsg)
+		return got;
+	if (cmsg->cmsg_level != SOL_SUPERP || cmsg->cmsg_type != type ||
+	    cmsg->cmsg_len != CMSG_LEN(size) || CMSG_NXTHDR(&msg, cmsg) ||
+	    !(msg.msg_flags & MSG_EOR) || msg.msg_flags & MSG_CTRUNC) {
+		errno = EPROTO;
+		return -1;
+	}
+	memcpy(data, CMSG_DATA(cmsg), size);
+	return got;
+}
+
 static inline int rma_post(int fd, const struct superp_rma *rma)
 {
 	return send_control(fd, SOL_SUPERP, SUPERP_CMSG_RMA, rma, sizeof(*rma),

@@ -79,6 +79,27 @@ cm_address_is_kept() {
 	tap_equal null "$(json '."cm-address"' node)" none
 }
 
+address_space_is_shown() {
+	local space='"\(."rma-base") \(."rma-size")"'
+	tap_equal "0 0" "$(json "$space" node)" before || return 1
+	json . node set rma-base 0x10000000000 0x40000000 >/dev/null || return 1
+	tap_equal "1099511627776 1073741824" "$(json "$space" node)" "base and size" || return 1
+	on "$nodeA" superp node | grep -q '^RMA addresses global, 0x40000000 bytes from 0x10000000000$' || return 1
+	json . node set rma-base 0x10000 >/dev/null || return 1
+	tap_equal "65536 0" "$(json "$space" node)" "without a size" || return 1
+	tap_refused "rma-base is not a multiple of the page size" on "$nodeA" superp node set rma-base 0x10001 ||
+		return 1
+	tap_refused "rma-size is not a multiple of the page size" on "$nodeA" superp node set rma-base 0x10000 17 ||
+		return 1
+	tap_refused "beyond the last address" on "$nodeA" superp node set rma-base 0xffffffffffff0000 0x20000 ||
+		return 1
+	tap_refused "rma-size needs an rma-base" on "$nodeA" superp node set rma-base 0 0x10000 || return 1
+	tap_equal "65536 0" "$(json "$space" node)" "after refusals" || return 1
+	json . node set rma-base 0 >/dev/null || return 1
+	tap_equal "0 0" "$(json "$space" node)" none || return 1
+	on "$nodeA" superp node | grep -q '^RMA addresses by key$'
+}
+
 port_is_shown() {
 	tap_equal "eth0 up sunh,udp 9000 1" "$(json \
 		'.[] | "\(.name) \(.state) \(.encap | join(",")) \(.mtu) \(.conns)"' dev)" port
@@ -180,16 +201,62 @@ queue_pairs_and_regions() {
 	ip netns exec "$nodeB" superp -j xfer serve --qpn 9 --size 1M --access w --partition 3 >"$ready" &
 	server=$!
 	nodes_wait 10 grep -q ready "$ready" || return 1
-	tap_equal "9 0 $server" "$(on "$nodeB" superp -j qp |
-		jq -r '.[] | "\(.qpn) \(.pending) \(.pid)"')" "queue pair" || return 1
-	tap_equal "1048576 2 3 9 $server 0 0" "$(on "$nodeB" superp -j mr | jq -r '.[] |
-		"\(.length) \(.access) \(.partition) \(.qpn) \(.pid) \(."remote-reads") \(."remote-writes")"')" \
+	tap_equal "9 0 $server superp" "$(on "$nodeB" superp -j qp |
+		jq -r '.[] | "\(.qpn) \(.pending) \(.pid) \(.command)"')" "queue pair" || return 1
+	tap_equal "1048576 2 3 9 $server superp 0 0" "$(on "$nodeB" superp -j mr | jq -r '.[] |
+		"\(.length) \(.access) \(.partition) \(.qpn) \(.pid) \(.command) \(."remote-reads") \(."remote-writes")"')" \
 		region || return 1
 	tap_equal "1 1" "$(on "$nodeB" superp -j node | jq -r '"\(.qps) \(.regions)"')" "counts" || return 1
 	kill -TERM "$server"
 	wait "$server" || return 1
 	tap_equal "0 0" "$(on "$nodeB" superp -j node | jq -r '"\(.qps) \(.regions)"')" "counts after"
 }
+
+# holders INODE: the processes that have the socket, as the agent finds them.
+holders() {
+	local link
+	for link in /proc/[0-9]*/fd/*; do
+		[ "$(readlink "$link")" = "socket:[$1]" ] || continue
+		link=${link#/proc/}
+		echo "${link%%/*}"
+	done | sort -u
+}
+
+# A number may be another process's by now, so that of a process that has ended is not told; its
+# child, which has the socket, is found by the inode.
+owners_are_told() {
+	local maker child inode told
+	told=$(mktemp)
+	ip netns exec "$nodeB" python3 - >"$told" <<-'END' &
+		import os, socket, struct, time
+		s = socket.socket(22, socket.SOCK_SEQPACKET)
+		name = struct.pack("=HHI16sI", 22, 0, 11, bytes(16), 0xffffffff)
+		libc = __import__("ctypes").CDLL(None, use_errno=True)
+		assert libc.bind(s.fileno(), name, len(name)) == 0
+		child = os.fork()
+		if child:
+		    print(child, flush=True)
+		    time.sleep(600)
+		time.sleep(600)
+	END
+	maker=$!
+	nodes_wait 10 test -s "$told" || return 1
+	child=$(cat "$told")
+	inode=$(on "$nodeB" superp -j qp | jq -r '.[].inode') || return 1
+	tap_equal "$maker python3" "$(on "$nodeB" superp -j qp | jq -r '.[] | "\(.pid) \(.command)"')" maker || return 1
+	tap_equal "$(printf '%s\n' "$maker" "$child" | sort)" "$(holders "$inode")" "holders" || return 1
+	tap_equal "null null" "$(on "$nodeB" unshare --pid --fork superp -j qp |
+		jq -r '.[] | "\(.pid) \(.command)"')" "of another pid namespace" || return 1
+	kill -KILL "$maker"
+	wait "$maker"
+	tap_equal "null null $inode" "$(on "$nodeB" superp -j qp |
+		jq -r '.[] | "\(.pid) \(.command) \(.inode)"')" "after the maker" || return 1
+	tap_equal "$child" "$(holders "$inode")" "holder" || return 1
+	kill -KILL "$child"
+	nodes_wait 10 no_queue_pairs
+}
+
+no_queue_pairs() { [ "$(on "$nodeB" superp -j qp)" = '[]' ]; }
 
 nodes_up
 ports_up
@@ -198,6 +265,7 @@ tap_case "the node is shown" node_is_shown
 tap_case "everything that -j prints is JSON" everything_is_json
 tap_case "errors are JSON too" errors_are_json
 tap_case "the manager's address is kept" cm_address_is_kept
+tap_case "the address space is shown" address_space_is_shown
 tap_case "a port is shown" port_is_shown
 tap_case "a port follows its device" port_goes_down_and_up
 tap_case "ports are refused by name" port_is_refused
@@ -209,4 +277,5 @@ tap_case "a parameter in use is refused" parameter_in_use_is_refused
 tap_case "a connection goes through its states" states_of_a_connection
 tap_case "ping counts its answers" ping_counts_its_answers
 tap_case "queue pairs and regions are shown" queue_pairs_and_regions
+tap_case "processes are told from others that get their numbers" owners_are_told
 tap_end

@@ -100,6 +100,35 @@ def send_to_qp():
     ended(sent, "sent")
 
 
+def golden_send():
+    """G5, whose PSN, XID and ACKs are those of a second transaction of a connection that has seen
+    nothing: key and offset, and the data in the block. A refusal becomes an errno."""
+    p = peer()
+    noop = p.request("write", 0)
+    p.answer("No-op", lambda a: a.psn == 0)
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    ended(noop, "completed 0.0 OK")
+    sent = p.request("keyed", 0xDEADBEEF << 32 | 0x1000, G["G5"][-16:])
+    packet = p.answer("Send", lambda a: a.opcode == SEND)
+    same(packet.bytes[16:], tal(SEND, 1, 0, 1) + G["G5"][46:], "TAL and up")
+    p.ack_xid = 1
+    p.send(NOOP, eom=False)
+    ended(sent, "sent")
+    sent = p.request("keyed", 7 << 32 | 100, bytes(range(100)) * 200)
+    packets = [p.answer("Send", lambda a: a.opcode == SEND and a.xid == 2) for _ in range(3)]
+    at = 100
+    for n, packet in enumerate(packets):
+        same(packet.body[:8], send_op(7, at), f"key and offset of packet {n}")
+        same((packet.num_ops, packet.seqno, packet.eom), (1, n, n == 2), "Num ops, Seqno and eom")
+        at += len(packet.body) - 8
+    same(at, 20100, "end of the data")
+    same(b"".join(packet.body[8:] for packet in packets), bytes(range(100)) * 200, "data")
+    p.ack_xid = 2
+    p.send(NOOP, eom=False)
+    ended(sent, "sent")
+
+
 def extensions():
     """5 bytes, written and sent: 16 with 11 of padding [proto 7]."""
     p = peer("sunh", "ext", "on")
@@ -340,6 +369,7 @@ try:
     results.case("G6 fails a Write", golden_error)
     results.case("a Write leaves as in G7, over every encapsulation", golden_write)
     results.case("a message leaves as Send to QP", send_to_qp)
+    results.case("a message to a receive context leaves as in G5", golden_send)
     results.case("5 bytes leave as extensions, padded", extensions)
     results.case("UDP ports, length, checksum and flow label", udp_headers)
     results.case("Traffic Class and Flow Label of the connection", network_headers)

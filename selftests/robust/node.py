@@ -156,8 +156,8 @@ class Scripted:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
             try:
-                qpn, address = map(int, server.stdout.readline().split())
-                yield Region(pathlib.Path(file.name), length, qpn, address, server)
+                qpn, address, key = map(int, server.stdout.readline().split())
+                yield Region(pathlib.Path(file.name), length, qpn, address, key, server)
             finally:
                 server.stdin.close()
                 same(server.wait(10), 0, "status of the region's program")
@@ -177,8 +177,9 @@ class Scripted:
 
 
 class Region:
-    def __init__(self, path, length, qpn, address, server):
-        self.path, self.length, self.qpn, self.address, self.server = path, length, qpn, address, server
+    def __init__(self, path, length, qpn, address, key, server):
+        self.path, self.length, self.server = path, length, server
+        self.qpn, self.address, self.key = qpn, address, key
 
     def bytes(self):
         """What is in the region; AssertionError if anything beside it has changed."""

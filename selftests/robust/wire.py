@@ -51,6 +51,10 @@ def write_op(address):
     return struct.pack("<Q", address)
 
 
+def send_op(key, offset):
+    return struct.pack("<II", key, offset)
+
+
 def read_op(address, length):
     return struct.pack("<QI", address, length)
 

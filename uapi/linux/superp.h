@@ -83,18 +83,22 @@ struct sockaddr_superp {
 #define SUPERP_ACCESS_LOCAL_WRITE	(1u << 2)
 /* Atomic operations of peers. */
 #define SUPERP_ACCESS_REMOTE_ATOMIC	(1u << 3)
-#define SUPERP_ACCESS_MASK		0xfu
+/* Peers may send into the region by its key: it is a receive context. */
+#define SUPERP_ACCESS_RECEIVE		(1u << 4)
+#define SUPERP_ACCESS_MASK		0x1fu
 
 /**
  * struct superp_mr_reg - register memory: SUPERP_IOC_MR_REG
  * @addr: in, first byte of the caller's memory
- * @length: in, bytes, at least 1; a region does not cross a multiple of 2^40
+ * @length: in, bytes, at least 1; without a global address space, a region
+ *	does not cross a multiple of 2^40
  * @access: in, SUPERP_ACCESS_* bits
  * @partition: in, partition of the region, 0 for any
  * @key: out, the region's 24-bit key: its handle for this interface
  * @rsvd: zero
  * @rma_addr: out, RMA address of @addr, what a peer puts into its request:
- *	@key << 40 | low 40 bits of @addr
+ *	@key << 40 | low 40 bits of @addr, or if the node has a part of a global
+ *	address space, the first place there that is free
  *
  * Memory stays pinned and counts against RLIMIT_MEMLOCK until the region is
  * released or the socket is closed.
@@ -102,7 +106,7 @@ struct sockaddr_superp {
  * Errors: EINVAL (length 0, unknown bits, wraps, crosses a boundary), EFAULT
  * (not mapped, or not writable where the access asks for it), EOPNOTSUPP
  * (memory that cannot be pinned for long, such as DAX files), ENOMEM (also:
- * over RLIMIT_MEMLOCK), ENOSPC (no free key).
+ * over RLIMIT_MEMLOCK), ENOSPC (no free key, or no room in the address space).
  */
 struct superp_mr_reg {
 	__u64	addr;
@@ -163,7 +167,7 @@ struct superp_mr_dereg {
  * @max_message: largest message send() takes now, bytes; 0 before connect and
  *	when the connection is gone
  * @min_message: smallest
- * @rsvd: zero
+ * @max_keyed: largest message that goes by %SUPERP_CMSG_KEY, bytes; 0 as above
  */
 struct superp_qp_info {
 	__u32	qpn;
@@ -171,7 +175,7 @@ struct superp_qp_info {
 	__u32	flags;
 	__u32	max_message;
 	__u32	min_message;
-	__u32	rsvd;
+	__u32	max_keyed;
 };
 /* The connection speaks the extension opcodes. */
 #define SUPERP_QP_F_EXT		(1u << 0)
@@ -205,6 +209,43 @@ struct superp_qp_info {
  * EOPNOTSUPP (no extensions), EDESTADDRREQ (a write, and no queue pair).
  */
 #define SUPERP_CMSG_IMM		4	/* sendmsg and recvmsg: __u32 */
+
+/*
+ * A message to a receive context: instead of waiting to be received, its bytes
+ * go to a place that the receiver has chosen.
+ */
+#define SUPERP_CMSG_KEY		5	/* sendmsg and recvmsg: struct superp_key */
+
+/**
+ * struct superp_key - a place in a receive context
+ * @key: of a region that was registered with %SUPERP_ACCESS_RECEIVE
+ * @offset: of the first byte in it
+ * @length: recvmsg(): bytes placed; sendmsg(): zero, the data says
+ * @rsvd: zero
+ *
+ * With sendmsg() the message's bytes go there, at the peer; it needs no queue
+ * pair number.  A message has 16 bytes (22 on SUPERP-lite) to what one
+ * transaction carries (@max_keyed of struct superp_qp_info), also with
+ * extensions.
+ *
+ * With recvmsg() an empty message tells that all bytes are in place, one for
+ * each message that was sent; it comes to the socket that the region belongs
+ * to.  Other implementations may fill several places in one transaction: then
+ * @offset is the lowest one and @length the sum.
+ *
+ * Errors of sendmsg(), beside those of send(): EINVAL (a reserved field,
+ * @offset and data go beyond 2^32, or another control message beside it),
+ * EMSGSIZE (too short or too long).  The peer's refusal is the pending error,
+ * with a completion: EACCES (%SUPERP_ERR_ACCESS: no such key, out of bounds,
+ * no %SUPERP_ACCESS_RECEIVE, another partition), ECONNREFUSED (the owner does
+ * not receive from here).
+ */
+struct superp_key {
+	__u32	key;
+	__u32	offset;
+	__u32	length;
+	__u32	rsvd;
+};
 
 enum superp_rma_op {
 	SUPERP_RMA_WRITE = 1,	/* local memory to the peer's */

@@ -8,8 +8,8 @@ mod transmit;
 use super::pdl::{AckSchedule, PsnReuse, ReceiveWindow, SendWindow};
 use super::tal::{Initiator, Target};
 use super::{
-    Barrier, BrokenCause, Code, Config, ConfigError, Event, Report, ReqOp, Request, Slabs, State,
-    Stats, SubmitError,
+    Barrier, BrokenCause, Code, Config, ConfigError, Event, ReplyPayload, ReplyRead, Report, ReqOp,
+    Request, Slabs, State, Stats, SubmitError, Transmit,
 };
 
 /// Reports kept until the owner fetches them. A packet causes one or two.
@@ -150,6 +150,28 @@ impl<A: Slabs> Connection<A> {
     /// The receive window that was advertised last, in packets.
     pub fn advertised_window(&self) -> u32 {
         self.advertised
+    }
+
+    /// Writes the Packet Delivery (but for SUPERp-lite), Transaction and operation headers of the packet that
+    /// [`Self::poll_transmit`] gave last to `out`, at most [`super::wire::HEADERS_MAX`] bytes; returns their
+    /// length, or `None` when they do not fit.
+    ///
+    /// `address` gives the RMA address of operation `first_op + index` of a request with more than
+    /// one operation (for `Send`: key in the upper half, offset in the lower); it is not called for
+    /// others. The data blocks follow the headers: for each operation its data and its padding.
+    pub fn emit(
+        &self,
+        transmit: &Transmit,
+        out: &mut [u8],
+        address: impl FnMut(u32) -> u64,
+    ) -> Option<usize> {
+        transmit.emit(out, |reply| self.target.reply_reads(reply), address)
+    }
+
+    /// The reads that a reply answers, one for each of its blocks: in the packet that
+    /// [`Self::poll_transmit`] gave last.
+    pub fn reply_reads(&self, reply: &ReplyPayload) -> impl Iterator<Item = ReplyRead> + '_ {
+        self.target.reply_reads(reply)
     }
 
     /// Turns the answer to read `xid` of the peer into a Transaction Error: the data of a reply that

@@ -61,6 +61,12 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
+        if transmit.payload == Payload::None {
+            return Some(*transmit);
+        }
+        if !self.config.lite && !self.send.awaits(transmit.psn) {
+            return None;
+        }
         let Payload::Request(request) = &transmit.payload else {
             return Some(*transmit);
         };

@@ -188,6 +188,11 @@ impl<A: Slabs> SendWindow<A> {
         self.next_spsn.wrapping_sub(self.unacked_spsn())
     }
 
+    /// Whether a PSN has been assigned and not acknowledged, not even selectively.
+    pub(crate) fn awaits(&self, psn: u32) -> bool {
+        psn.wrapping_sub(self.unacked_spsn()) < self.outstanding() && self.acked.bits(psn) & 1 == 0
+    }
+
     /// PSNs in the window that carry something.
     pub(crate) fn data_outstanding(&self) -> u32 {
         self.data
@@ -450,17 +455,44 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.budget = self.rtx_max_pkts.saturating_add(1);
         let base = self.unacked_spsn();
-        let sent_at = self.slots.get(base).map_or(0, |slot| slot.last_sent);
+        let (sent_at, content) = self
+            .slots
+            .get(base)
+            .map_or((0, Content::None), |slot| (slot.last_sent, slot.content));
         let sent_with = sent_at.saturating_add(self.rtx_time_win);
-        self.set_lost(self.slots.index(base), true);
+        if content == Content::None {
+            // The window waits for the base, the peer for what comes behind it, maybe further than an
+            // acknowledgement can name, and behind many that it names and does not wait for.
+            if let Some(index) = self.oldest_data() {
+                self.budget = self.budget.saturating_add(1);
+                self.set_lost(index, true, true);
+            }
+        }
+        self.set_lost(self.slots.index(base), true, true);
         for _ in 0..self.rtx_max_pkts {
             let heads = [self.missing.head(), self.sent.head()];
             let mut with_it = heads.into_iter().flatten();
             match with_it.find(|&index| self.sent_by(index, sent_with)) {
-                Some(index) => self.set_lost(index, true),
+                Some(index) => self.set_lost(index, true, false),
                 None => return,
             }
         }
+    }
+
+    /// The unacknowledged packet with content whose last transmission is the oldest.
+    fn oldest_data(&self) -> Option<u16> {
+        let mut oldest: Option<(u16, u32)> = None;
+        for ahead in 0..self.outstanding() {
+            let psn = self.unacked_spsn().wrapping_add(ahead);
+            let Some(slot) = self.slots.get(psn) else {
+                continue;
+            };
+            let older = oldest.is_none_or(|(_, than)| psn_diff(slot.transmission, than) < 0);
+            if slot.member != Membership::None && slot.content != Content::None && older {
+                oldest = Some((self.slots.index(psn), slot.transmission));
+            }
+        }
+        oldest.map(|(index, _)| index)
     }
 
     /// Whether the slot's last transmission was not after `time`.
@@ -509,7 +541,7 @@ impl<A: Slabs> SendWindow<A> {
         let counts = slot.retransmits == 0 && now >= self.reorders_until;
         match slot.member {
             Membership::None | Membership::Lost => {}
-            _ if counts && later >= REORDER => self.set_lost(index, false),
+            _ if counts && later >= REORDER => self.set_lost(index, false, false),
             Membership::Missing => {}
             Membership::Sent => {
                 self.remove(index);
@@ -533,7 +565,7 @@ impl<A: Slabs> SendWindow<A> {
             let Some(index) = self.missing.head() else {
                 return;
             };
-            self.set_lost(index, false);
+            self.set_lost(index, false, false);
         }
     }
 
@@ -593,15 +625,15 @@ impl<A: Slabs> SendWindow<A> {
         self.sent.push_back(&mut self.slots, index);
     }
 
-    /// Puts a slot on the list of those to retransmit.
-    fn set_lost(&mut self, index: u16, expired: bool) {
+    /// Puts a slot on the list of those to retransmit, at its end or `first`.
+    fn set_lost(&mut self, index: u16, expired: bool, first: bool) {
         self.remove(index);
         if let Some(slot) = self.slots.get_mut(index.into()) {
             slot.member = Membership::Lost;
             slot.expired = expired;
         }
         // The base is what the window waits for.
-        if index == self.slots.index(self.unacked_spsn()) {
+        if first || index == self.slots.index(self.unacked_spsn()) {
             self.lost.push_front(&mut self.slots, index);
         } else {
             self.lost.push_back(&mut self.slots, index);

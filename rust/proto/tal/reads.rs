@@ -11,12 +11,22 @@ pub(super) const NIL: u16 = u16::MAX;
 pub(super) struct Read {
     pub(super) address: u64,
     pub(super) length: u32,
-    /// Seqno of the request packet.
-    pub(super) seqno: u16,
     /// Next read of the transaction, or of the free list.
     next: u16,
+    /// Seqno of the request packet, below 4096, and in the lower four bits the position in it.
+    place: u16,
+}
+
+impl Read {
+    /// Seqno of the request packet.
+    pub(super) fn seqno(&self) -> u16 {
+        self.place >> 4
+    }
+
     /// Position in the request packet.
-    pub(super) opnum: u8,
+    pub(super) fn opnum(&self) -> u8 {
+        (self.place & 0xf) as u8
+    }
 }
 
 /// Reads of all transactions, in one pool: a list for each transaction and one of the free entries.
@@ -62,7 +72,7 @@ impl<A: Slabs> Reads<A> {
         self.get(index).map_or(NIL, |read| read.next)
     }
 
-    /// Appends a read; whether there was room.
+    /// Appends a read of a packet with a Seqno below 4096; whether there was room.
     pub(super) fn push(
         &mut self,
         list: &mut ReadList,
@@ -79,9 +89,8 @@ impl<A: Slabs> Reads<A> {
         *read = Read {
             address,
             length,
-            seqno,
             next: NIL,
-            opnum,
+            place: (seqno << 4) | u16::from(opnum & 0xf),
         };
         match self.pool.get_mut(usize::from(list.tail)) {
             Some(tail) => tail.next = index,
@@ -113,13 +122,15 @@ mod tests {
             let (mut a, mut b) = (ReadList::default(), ReadList::default());
             for i in 0..5u32 {
                 let list = if i % 2 == 0 { &mut a } else { &mut b };
-                assert!(reads.push(list, i.into(), i, 0, 0));
+                assert!(reads.push(list, i.into(), i, 4095, 14));
             }
             assert!(!reads.push(&mut a, 9, 9, 0, 0));
             let mut lengths = alloc::vec::Vec::new();
             let mut at = a.head;
             while at != NIL {
-                lengths.push(reads.get(at).unwrap().length);
+                let read = reads.get(at).unwrap();
+                assert_eq!((read.seqno(), read.opnum()), (4095, 14));
+                lengths.push(read.length);
                 at = reads.next(at);
             }
             assert_eq!(lengths, [0, 2, 4]);

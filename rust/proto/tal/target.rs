@@ -8,7 +8,7 @@ use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
 use super::super::wire::{
-    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, TalHeader, TransactionErrorOp, OPS_MAX,
+    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, TalHeader, TransactionErrorOp,
 };
 use super::super::{
     Atomic, Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report,
@@ -251,7 +251,7 @@ impl<A: Slabs> Target<A> {
                 }
             }
             Op::Write(write) => owner.write(write.address, block)?,
-            Op::Send(send) => owner.send(send.key, send.offset, block)?,
+            Op::Send(send) => owner.send(xid, send.key, send.offset, block)?,
             Op::SendQp(send) => owner.send_qp(segment(send.qp, None), block)?,
             Op::WriteExt(write) => {
                 let flags = write.flags;
@@ -403,7 +403,7 @@ impl<A: Slabs> Target<A> {
         let (seqno, opnum) = self
             .reads
             .get(slot.next_read)
-            .map_or((0, 0), |read| (read.seqno, read.opnum));
+            .map_or((0, 0), |read| (read.seqno(), read.opnum()));
         self.set_failed(xid, seqno, opnum, code);
         true
     }
@@ -546,23 +546,27 @@ impl<A: Slabs> Target<A> {
     fn reply(&self, xid: u16, read: u16, count: u8, offset: u32) -> Option<ReplyPayload> {
         let first = self.reads.get(read)?;
         let (len, _) = self.limits.reply_block(first.length, offset);
-        let mut reads = [ReplyRead::default(); OPS_MAX as usize];
-        let mut at = read;
-        for out in reads.iter_mut().take(count.into()) {
-            let read = self.reads.get(at)?;
-            *out = ReplyRead {
-                address: read.address.wrapping_add(offset.into()),
-                seqno: read.seqno,
-                opnum: read.opnum,
-            };
-            at = self.reads.next(at);
-        }
         Some(ReplyPayload {
             xid,
+            read,
+            count,
             offset,
             len,
             pad: pad(len),
-            reads,
+        })
+    }
+
+    /// The reads that a packet of a reply answers.
+    pub(crate) fn reply_reads(&self, reply: &ReplyPayload) -> impl Iterator<Item = ReplyRead> + '_ {
+        let (mut at, offset) = (reply.read, reply.offset);
+        (0..reply.count).map_while(move |_| {
+            let read = self.reads.get(at)?;
+            at = self.reads.next(at);
+            Some(ReplyRead {
+                address: read.address.wrapping_add(offset.into()),
+                seqno: read.seqno(),
+                opnum: read.opnum(),
+            })
         })
     }
 

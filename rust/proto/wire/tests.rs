@@ -122,9 +122,11 @@ fn golden(
         tal,
         payload,
     };
+    // A reply answers one read, at the start of its request.
+    let read = |_: &ReplyPayload| core::iter::once(ReplyRead::default());
     let mut out = [0xee; HEADERS_MAX];
     let len = transmit
-        .emit(&mut out, |index| addresses[index as usize])
+        .emit(&mut out, read, |index| addresses[index as usize])
         .unwrap();
     let data = bytes.len() - len;
     assert_eq!(out[..len], bytes[..len]);
@@ -143,7 +145,7 @@ fn golden(
         Packet::parse(&bytes[..len - 1], frame.len()).unwrap_err(),
         Malformed::TooShort
     );
-    assert_eq!(transmit.emit(&mut out[..len - 1], |_| 0), None);
+    assert_eq!(transmit.emit(&mut out[..len - 1], read, |_| 0), None);
 
     // SUPERp-lite leaves the Packet Delivery header out, and nothing else [proto 6].
     let frame = &frame[PdlHeader::LEN..];
@@ -157,7 +159,7 @@ fn golden(
         ..transmit
     };
     let lite = transmit
-        .emit(&mut out, |index| addresses[index as usize])
+        .emit(&mut out, read, |index| addresses[index as usize])
         .unwrap();
     assert_eq!(out[..lite], bytes[PdlHeader::LEN..len]);
     let needed = Packet::headers_len_lite(frame);
@@ -231,8 +233,6 @@ fn g2_read() {
 
 #[test]
 fn g3_read_response() {
-    let mut reads = [ReplyRead::default(); OPS_MAX as usize];
-    reads[0].address = 0x800;
     golden(
         &G3,
         0,
@@ -240,10 +240,11 @@ fn g3_read_response() {
         tal(true, 1, Opcode::ReadResponse, 1, 1, 0),
         Payload::Reply(ReplyPayload {
             xid: 1,
+            read: 0,
+            count: 1,
             offset: 2048,
             len: 16,
             pad: 0,
-            reads,
         }),
         &[],
         &[Op::ReadResponse(ReadResponseOp {

@@ -4,7 +4,7 @@
 use crate::memory::{Delivery, Memory};
 use crate::request::{content, data, Places, Submitted};
 use std::collections::HashSet;
-use superp_proto::wire::HEADERS_MAX;
+use superp_proto::wire::{Malformed, PdlHeader, HEADERS_MAX};
 use superp_proto::{
     Config, Connection, DropReason, Event, Heap, Packet, Payload, Received, State, SubmitError,
     Transmit,
@@ -22,7 +22,8 @@ pub(crate) struct End {
     pub(crate) drained: bool,
     /// Reads of the peer that were answered by data: their XIDs.
     pub(crate) answered: Vec<u16>,
-    pub(crate) reports: u32,
+    /// Why packets were reported.
+    pub(crate) reports: Vec<DropReason>,
     held: Vec<Option<Vec<u8>>>,
     /// PSNs that were delivered or held.
     taken: HashSet<u32>,
@@ -38,6 +39,14 @@ pub(crate) struct End {
     expired: Option<u64>,
 }
 
+fn parse(lite: bool, bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
+    let head = &bytes[..bytes.len().min(HEADERS_MAX)];
+    match lite {
+        true => Packet::parse_lite(head, bytes.len()),
+        false => Packet::parse(head, bytes.len()),
+    }
+}
+
 impl End {
     pub(crate) fn new(config: &Config, now: u64) -> Self {
         let conn = Connection::new(config, now).expect("a legal configuration");
@@ -48,7 +57,7 @@ impl End {
             broken: false,
             drained: false,
             answered: Vec::new(),
-            reports: 0,
+            reports: Vec::new(),
             held: vec![None; conn.psn_slots()],
             taken: HashSet::new(),
             delivered: None,
@@ -88,23 +97,24 @@ impl End {
         self.open
     }
 
-    /// Gives a packet to the connection, as its owner would.
-    pub(crate) fn receive(&mut self, now: u64, bytes: &[u8]) {
-        let head = &bytes[..bytes.len().min(HEADERS_MAX)];
-        let Ok(packet) = Packet::parse(head, bytes.len()) else {
-            return;
+    /// Gives a packet to the connection, as its owner would; whether its content was taken.
+    pub(crate) fn receive(&mut self, now: u64, bytes: &[u8]) -> bool {
+        let lite = self.conn.config().lite;
+        let Ok(packet) = parse(lite, bytes) else {
+            return false;
         };
         let running = matches!(self.conn.state(), State::Open | State::ShuttingDown);
-        let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, bytes);
+        let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, bytes, lite);
         let received = self.conn.receive(now, &packet, &mut owner);
         let psn = packet.pdl().psn;
         match received {
+            Received::Delivered if lite => {}
             Received::Delivered => {
                 assert!(self.taken.insert(psn), "PSN {psn} delivered twice");
                 self.deliver(psn);
             }
             Received::Held { slot } => {
-                assert!(self.conn.config().ordered_rx);
+                assert!(!lite && self.conn.config().ordered_rx);
                 assert!(self.taken.insert(psn), "PSN {psn} held twice");
                 assert_eq!(slot, psn as usize % self.held.len());
                 let free = self.held[slot].replace(bytes.to_vec()).is_none();
@@ -116,9 +126,9 @@ impl End {
         assert!(running || received == Received::Dropped(DropReason::NotRunning));
         while let Some(slot) = self.conn.next_release() {
             let bytes = self.held[slot].take().expect("a packet is held there");
-            let head = &bytes[..bytes.len().min(HEADERS_MAX)];
-            let packet = Packet::parse(head, bytes.len()).expect("it parsed before");
-            let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, &bytes);
+            let packet = parse(lite, &bytes).expect("it parsed before");
+            let mut owner =
+                Delivery::new(&mut self.memory, &mut self.submitted, &packet, &bytes, lite);
             let released = self.conn.release(now, &packet, &mut owner);
             assert!(matches!(
                 released,
@@ -126,6 +136,7 @@ impl End {
             ));
             self.deliver(packet.pdl().psn);
         }
+        matches!(received, Received::Delivered | Received::Held { .. })
     }
 
     fn deliver(&mut self, psn: u32) {
@@ -149,7 +160,11 @@ impl End {
     pub(crate) fn drain(&mut self, now: u64) -> Vec<Vec<u8>> {
         let config = self.conn.config();
         // Everything in the window once, new or again, and what takes no PSN.
-        let most = 2 * config.pdl_window_size as usize + 8;
+        let window = match config.lite {
+            true => config.tal_trans_window * config.tal_max_pkt_per_trans,
+            false => config.pdl_window_size,
+        };
+        let most = 2 * window as usize + 8;
         let mut packets = Vec::new();
         while let Some(transmit) = self.conn.poll_transmit(now) {
             packets.push(self.packet(&transmit));
@@ -167,7 +182,23 @@ impl End {
     /// Checks a packet that is to be sent; its bytes.
     fn packet(&mut self, transmit: &Transmit) -> Vec<u8> {
         let config = self.conn.config();
-        let Transmit { psn, pdl, tal, .. } = transmit;
+        let Transmit { pdl, tal, .. } = transmit;
+        assert_eq!(transmit.lite, config.lite);
+        if config.lite {
+            let numbers = (transmit.psn, transmit.retransmit, *pdl);
+            assert_eq!(numbers, (0, false, PdlHeader::default()));
+        } else {
+            self.check_numbers(transmit);
+        }
+        assert!(tal.ack_xid.wrapping_sub(self.ack_xid) as i16 >= 0);
+        self.ack_xid = tal.ack_xid;
+        self.bytes(transmit)
+    }
+
+    /// Checks the numbers of the Packet Delivery header.
+    fn check_numbers(&mut self, transmit: &Transmit) {
+        let config = self.conn.config();
+        let Transmit { psn, pdl, .. } = transmit;
         let ahead = psn.wrapping_sub(self.last_psn) as i32;
         let base = self.conn.unacked_psn();
         let above = psn.wrapping_sub(base) as i32;
@@ -187,9 +218,12 @@ impl End {
             assert!(pdl.ack_psn.wrapping_sub(self.ack_psn) as i32 >= 0);
             self.ack_psn = pdl.ack_psn;
         }
-        assert!(tal.ack_xid.wrapping_sub(self.ack_xid) as i16 >= 0);
-        self.ack_xid = tal.ack_xid;
+    }
 
+    /// Lays a packet out.
+    fn bytes(&mut self, transmit: &Transmit) -> Vec<u8> {
+        let Transmit { pdl, tal, .. } = transmit;
+        let config = self.conn.config();
         let mut bytes = vec![0; HEADERS_MAX];
         let address = |index: u32| match &transmit.payload {
             Payload::Request(request) => {
@@ -197,7 +231,10 @@ impl End {
             }
             payload => panic!("{payload:?} has no addresses"),
         };
-        let len = transmit.emit(&mut bytes, address).expect("it fits");
+        let len = self
+            .conn
+            .emit(transmit, &mut bytes, address)
+            .expect("it fits");
         bytes.truncate(len);
         for index in 0..u32::from(tal.num_ops) {
             match &transmit.payload {
@@ -210,7 +247,8 @@ impl End {
                     bytes.resize(bytes.len() + usize::from(part.pad), 0);
                 }
                 Payload::Reply(reply) => {
-                    let read = reply.reads[index as usize];
+                    let read = self.conn.reply_reads(reply).nth(index as usize);
+                    let read = read.expect("one for each block");
                     let place = (reply.xid, read.seqno, read.opnum);
                     self.memory
                         .check_grant(place, reply.offset, read.address, reply.len);
@@ -223,8 +261,12 @@ impl End {
             }
         }
         assert_eq!(bytes.len(), len + transmit.data_len());
+        if config.lite {
+            // As Ethernet does, where the SUNH header is before it.
+            bytes.resize(bytes.len().max(46 - 8), 0);
+        }
         assert!(bytes.len() <= config.mtu as usize);
-        let parsed = Packet::parse(&bytes, bytes.len()).expect("it is well formed");
+        let parsed = parse(config.lite, &bytes).expect("it is well formed");
         assert_eq!((parsed.pdl(), parsed.tal()), (pdl, tal));
         bytes
     }
@@ -251,7 +293,7 @@ impl End {
                     continue;
                 }
                 Event::Writable => {}
-                Event::Report(_) => self.reports += 1,
+                Event::Report(report) => self.reports.push(report.reason),
                 Event::Broken(_) => {
                     assert!(!self.broken);
                     self.broken = true;

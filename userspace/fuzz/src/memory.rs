@@ -3,7 +3,7 @@
 
 use crate::request::{data, Submitted};
 use std::collections::{HashMap, HashSet};
-use superp_proto::wire::{Op, FIXED_LEN};
+use superp_proto::wire::{Op, TalHeader, FIXED_LEN};
 use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Segment};
 
 /// First address; from there `READABLE` bytes of a pattern, then `WRITABLE` bytes.
@@ -105,6 +105,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) submitted: &'a mut [Submitted],
     pub(crate) packet: &'a Packet<'a>,
     pub(crate) bytes: &'a [u8],
+    /// The packet has no Packet Delivery header.
+    lite: bool,
     next: usize,
 }
 
@@ -114,12 +116,14 @@ impl<'a> Delivery<'a> {
         submitted: &'a mut [Submitted],
         packet: &'a Packet<'a>,
         bytes: &'a [u8],
+        lite: bool,
     ) -> Self {
         Self {
             memory,
             submitted,
             packet,
             bytes,
+            lite,
             next: 0,
         }
     }
@@ -140,7 +144,11 @@ impl<'a> Delivery<'a> {
     fn data(&self, block: Block, pad: u8) -> &'a [u8] {
         let ops = usize::from(self.packet.tal().num_ops);
         let header = self.packet.opcode().map_or(0, |opcode| opcode.header_len());
-        let end = FIXED_LEN + ops * header;
+        let fixed = match self.lite {
+            true => TalHeader::LEN,
+            false => FIXED_LEN,
+        };
+        let end = fixed + ops * header;
         let len = (self.bytes.len() - end) / ops;
         assert_eq!(block.offset, end + (self.next - 1) * len);
         assert!(block.len <= len - usize::from(pad));
@@ -202,7 +210,7 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         let Op::Send(op) = self.op() else {
             panic!("no send");
         };

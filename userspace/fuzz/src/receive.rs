@@ -18,11 +18,13 @@ const FOREVER: u64 = u64::MAX - (1 << 60);
 pub fn receive(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let input = &mut input;
-    let ordered = input.u8();
+    let first = input.u8();
+    let lite = first & 4 != 0;
     let config = Config {
-        ordered_rx: ordered & 1 != 0,
-        ordered_tx: ordered & 2 != 0,
-        tal_transaction_timeout: input.pick([0, 1000, u64::MAX]),
+        lite,
+        ordered_rx: first & 1 != 0,
+        ordered_tx: first & 2 != 0,
+        tal_transaction_timeout: input.pick([u64::from(lite), 1000, u64::MAX]),
         pdl_retrans_time_out: input.pick([10 * MS, 100, u64::MAX]),
         pdl_dead_time: input.pick([5000 * MS, MS, u64::MAX]),
         pdl_max_rtx: input.pick([4, 1, 8]),
@@ -132,7 +134,10 @@ fn hostile(end: &End, input: &mut Input<'_>) -> Vec<u8> {
         tal.eom = byte & 0x80 != 0;
         tal.num_ops = byte & 15;
     }
-    let mut bytes = [&pdl.bytes()[..], &tal.bytes()].concat();
+    let mut bytes = match end.conn.config().lite {
+        true => tal.bytes().to_vec(),
+        false => [&pdl.bytes()[..], &tal.bytes()].concat(),
+    };
     for _ in 0..tal.num_ops {
         let Some(op) = operation(code, input) else {
             bytes.extend_from_slice(input.take(8));

@@ -3,50 +3,76 @@
 
 use crate::end::End;
 use crate::input::{config, Input, MS, US};
+use crate::lives::{Lives, Renewal};
 use crate::memory::{Message, COUNTER};
 use crate::request::{content, Submitted};
 use std::collections::HashMap;
-use superp_proto::{Barrier, Config, ReqOp, Request};
+use superp_proto::{Barrier, Code, Config, DropReason, ReqOp, Request};
 
 /// Packets under way, beyond which a link loses what it is given.
 const FLIGHTS_MAX: usize = 2048;
 
+/// No packet lives longer, in ns.
+const PACKET_LIFE: u64 = 2_000 * MS;
+
+/// Life of a transaction of SUPERp-lite, in ns: none lives as long, whatever the input does with time.
+const NEVER: u64 = 10 << 50;
+
 /// Steps in which two ends must come to rest once the link is good.
 const REST_MAX: u32 = 100_000;
+
+/// A packet under way.
+#[derive(Clone)]
+struct Flight {
+    to: usize,
+    /// Of its sender, when it was sent.
+    life: usize,
+    sent: u64,
+    bytes: Vec<u8>,
+}
 
 struct Pair {
     now: u64,
     ends: [End; 2],
-    /// Receiver and bytes, in the order of sending.
-    flights: Vec<(usize, Vec<u8>)>,
+    lives: Lives,
+    /// In which life each end is.
+    life: [usize; 2],
+    /// In the order of sending.
+    flights: Vec<Flight>,
 }
 
-/// Runs two connections against each other; the input submits requests and decides on the fate of each
-/// packet and on the time. Then the link is good, and everything must come to rest: each request
-/// complete with its right result, each byte and message delivered once.
+/// Runs two ends of a connection against each other; the input submits requests, decides on the fate
+/// of each packet and on the time, and resets or removes the connection and creates it again, one end
+/// after the other. Then the link is good, and everything must come to rest: each request complete with
+/// its right result, each byte and message delivered once, and in no life any of another.
+///
+/// A path of SUPERp-lite loses nothing, and keeps order. There both ends begin a life at the same time.
 pub fn schedule(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let input = &mut input;
-    let ordered = input.u8();
+    let first = input.u8();
+    let lite = first & 8 != 0;
     let base = config(input);
     // Losses are without limit here, and time passes in leaps: nobody may be taken for dead.
     let base = Config {
         pdl_dead_time: u64::MAX,
+        lite,
+        tal_transaction_timeout: if lite { NEVER / 10 } else { 0 },
         ..base
     };
+    let configs = [0, 1].map(|end| Config {
+        ordered_rx: first >> end & 1 != 0,
+        ordered_tx: first >> (1 - end) & 1 != 0,
+        ..base.clone()
+    });
     let mut pair = Pair {
         now: 0,
-        ends: [0, 1].map(|end| {
-            let config = Config {
-                ordered_rx: ordered >> end & 1 != 0,
-                ordered_tx: ordered >> (1 - end) & 1 != 0,
-                ..base.clone()
-            };
-            End::new(&config, 0)
-        }),
+        ends: [0, 1].map(|end| End::new(&configs[end], 0)),
+        lives: Lives::new(configs),
+        life: [0, 0],
         flights: Vec::new(),
     };
-    let shutdown = ordered & 4 != 0;
+    let shutdown = first & 4 != 0;
     while !input.is_empty() {
         pair.act(input, base.ext);
     }
@@ -76,9 +102,8 @@ pub fn schedule(bytes: &[u8]) {
         pair.rest();
         assert!(pair.ends.iter().all(|end| end.drained));
     }
-    for end in &mut pair.ends {
-        assert_eq!(end.reports, 0, "an honest peer was reported");
-        end.stop(pair.now);
+    for who in 0..2 {
+        pair.stop(who);
     }
 }
 
@@ -107,19 +132,19 @@ impl Pair {
             }
             16 | 17 => {
                 let at = input.below(self.flights.len());
-                self.arrive(at, true);
+                self.arrive(at, !self.lite());
             }
             18..=20 => {
                 let at = input.below(self.flights.len());
-                if at < self.flights.len() {
+                if at < self.flights.len() && !self.lite() {
                     self.flights.remove(at);
                 }
             }
-            21 => self.flights.clear(),
+            21 if !self.lite() => self.flights.clear(),
             22..=24 => {
-                if let Some(at) = self.ends[who].conn.deadline() {
-                    self.now = self.now.max(at);
-                }
+                let deadline = self.ends[who].conn.deadline();
+                let at = deadline.filter(|&at| at < NEVER);
+                self.now = self.now.max(at.unwrap_or(0));
                 self.expire();
             }
             25 | 26 => {
@@ -140,6 +165,15 @@ impl Pair {
                     .conn
                     .set_receive_limit(self.now, limit.into());
             }
+            30 => {
+                let renewal = match input.u8() {
+                    0..128 => Renewal::Reset { distance: 0 },
+                    128..192 => Renewal::Reset { distance: 1 << 28 },
+                    _ if self.lite() => Renewal::Reset { distance: 0 },
+                    _ => Renewal::Recreate,
+                };
+                self.renew(who, renewal, input.u16());
+            }
             _ => {}
         }
         // Not each end looks at once at what there is to send.
@@ -151,22 +185,89 @@ impl Pair {
         }
     }
 
-    /// A packet arrives; with `again` it will once more.
-    fn arrive(&mut self, at: usize, again: bool) {
-        if at >= self.flights.len() {
-            return;
+    fn lite(&self) -> bool {
+        self.lives.config(0, 0).lite
+    }
+
+    /// Begins the next life of an end; if the other has begun one before, that one.
+    fn renew(&mut self, who: usize, renewal: Renewal, start_xid: u16) {
+        let last = self.lives.last();
+        if self.life == [last, last] {
+            let used = self.ends.iter().map(|end| match self.lite() {
+                true => end.conn.stats().transactions,
+                false => end.conn.stats().tx_packets,
+            });
+            let used = used.max().unwrap_or(0);
+            self.lives.choose(self.now, renewal, used, start_xid);
         }
-        let (to, bytes) = match again {
+        let both = self.lite();
+        let behind = |&end: &usize| self.life[end] < self.lives.last();
+        let ends: Vec<usize> = [who, 1 - who].into_iter().filter(behind).collect();
+        for end in ends.into_iter().take(if both { 2 } else { 1 }) {
+            self.stop(end);
+            self.lives.left(self.now, self.life[end], end);
+            self.life[end] += 1;
+            let config = self.lives.config(self.life[end], end);
+            self.ends[end] = End::new(config, self.now);
+        }
+    }
+
+    /// Ends the life of an end, whatever is under way: of that nothing was done twice.
+    fn stop(&mut self, who: usize) {
+        let (lite, renewed) = (self.lite(), self.lives.last() > 0);
+        let end = &mut self.ends[who];
+        end.stop(self.now);
+        assert!(end.memory.placed.iter().all(|&count| count <= 1));
+        for submitted in &end.submitted {
+            let stopped = submitted.result == Some(Err(Code::ABORTED_STOPPED));
+            let right = submitted.result == Some(submitted.expected);
+            assert!(right || stopped, "{:?}", submitted.request);
+        }
+        // A packet of another life is reported, when it is not taken for a late one of this.
+        let expected: &[DropReason] = match (renewed, lite) {
+            (false, _) => &[],
+            (true, true) => &[DropReason::XidOutOfWindow],
+            (true, false) => &[DropReason::OutOfWindow, DropReason::AckOutOfWindow],
+        };
+        for reason in &end.reports {
+            assert!(expected.contains(reason), "an honest peer: {reason:?}");
+        }
+    }
+
+    /// A packet arrives; with `again` it will once more.
+    fn arrive(&mut self, mut at: usize, again: bool) {
+        let Some(to) = self.flights.get(at).map(|flight| flight.to) else {
+            return;
+        };
+        if self.lite() {
+            // Those before it come first.
+            let first = self.flights.iter().position(|flight| flight.to == to);
+            at = first.unwrap_or(at);
+        }
+        let flight = match again {
             true => self.flights[at].clone(),
             false => self.flights.remove(at),
         };
-        self.ends[to].receive(self.now, &bytes);
+        let life = self.life[to];
+        let late = self.now - flight.sent > PACKET_LIFE;
+        let known = self.lives.cid(flight.life, to) == self.lives.cid(life, to);
+        if flight.life == life {
+            self.ends[to].receive(self.now, &flight.bytes);
+        } else if known && !late {
+            let taken = self.ends[to].receive(self.now, &flight.bytes);
+            assert!(!taken, "a packet of life {} in {life}", flight.life);
+        }
     }
 
     fn drain(&mut self, who: usize) {
-        for packet in self.ends[who].drain(self.now) {
-            if self.flights.len() < FLIGHTS_MAX {
-                self.flights.push((1 - who, packet));
+        for bytes in self.ends[who].drain(self.now) {
+            if self.flights.len() < FLIGHTS_MAX || self.lite() {
+                self.flights.push(Flight {
+                    to: 1 - who,
+                    life: self.life[who],
+                    sent: self.now,
+                    bytes,
+                });
             }
         }
     }
@@ -179,6 +280,9 @@ impl Pair {
 
     /// Delivers everything until nothing happens any more.
     fn rest(&mut self) {
+        while self.life[0] != self.life[1] {
+            self.renew(0, Renewal::Recreate, 0);
+        }
         for _ in 0..REST_MAX {
             self.drain(0);
             self.drain(1);

@@ -77,6 +77,15 @@ impl Client {
         })
     }
 
+    /// Gives the node `size` bytes from `base` on of a global RMA address space, both multiples of the
+    /// page size; a size of 0 stands for all that follow. A base of 0: regions get keys instead.
+    pub fn set_rma_space(&mut self, base: u64, size: u64) -> Result<()> {
+        self.change(cmd::NODE_SET, node::ATTRS, |to| {
+            to.put_uint(node::RMA_BASE, base);
+            to.put_uint(node::RMA_SIZE, size);
+        })
+    }
+
     /// All routes of SUNH: an entry for each next hop.
     pub fn routes(&mut self) -> Result<Vec<Route>> {
         self.all(cmd::ROUTE_GET, route::ATTRS, |_| {}, Route::read)

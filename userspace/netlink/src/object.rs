@@ -327,6 +327,10 @@ pub struct Node {
     pub forwarding: bool,
     /// Packets forwarded so far.
     pub forwarded: u64,
+    /// First address of new regions in a global address space; 0: they get keys.
+    pub rma_base: u64,
+    /// Bytes from there on, 0 for all.
+    pub rma_size: u64,
 }
 
 impl Node {
@@ -347,6 +351,8 @@ impl Node {
             cm_address: o.addr(node::CM_ADDRESS).filter(|a| !a.is_unspecified()),
             forwarding: o.int(node::FORWARDING) == Some(1u8),
             forwarded: o.int(node::FORWARDED).unwrap_or(0),
+            rma_base: o.int(node::RMA_BASE).unwrap_or(0),
+            rma_size: o.int(node::RMA_SIZE).unwrap_or(0),
         })
     }
 }
@@ -493,6 +499,9 @@ pub struct Region {
     pub remote_reads: u64,
     /// Bytes that peers have written.
     pub remote_writes: u64,
+    /// What that process executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl Region {
@@ -508,6 +517,7 @@ impl Region {
             pid: o.int(region::PID),
             remote_reads: o.int(region::REMOTE_READS).unwrap_or(0),
             remote_writes: o.int(region::REMOTE_WRITES).unwrap_or(0),
+            command: o.text(region::COMMAND),
         })
     }
 }
@@ -538,6 +548,12 @@ pub struct Qp {
     pub rx_queued: u64,
     /// Operations that are not complete.
     pub pending: u32,
+    /// What the process that made it executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Inode number of the socket: the processes with a link `socket:[NUMBER]` in `/proc/PID/fd` have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
 }
 
 impl Qp {
@@ -552,6 +568,8 @@ impl Qp {
             rx_messages: o.int(qp::RX_MESSAGES).unwrap_or(0),
             rx_queued: o.int(qp::RX_QUEUED).unwrap_or(0),
             pending: o.int(qp::PENDING).unwrap_or(0),
+            command: o.text(qp::COMMAND),
+            inode: o.int(qp::INODE),
         })
     }
 }

@@ -136,6 +136,14 @@ pub mod node {
     pub const FORWARDING: u16 = 14;
     /// Number of SUNH frames forwarded. (uint)
     pub const FORWARDED: u16 = 15;
+    /// First RMA address of the node's part of a global address space, a multiple of the
+    /// page size: regions that are registered from now on get the first free place from
+    /// there on. 0 for none: each new region gets a random key as the upper 24 bits of its
+    /// addresses. Regions that there are keep theirs. (uint)
+    pub const RMA_BASE: u16 = 16;
+    /// Bytes of that part, a multiple of the page size; 0, or left out when rma-base is
+    /// set, for all that follows. (uint)
+    pub const RMA_SIZE: u16 = 17;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -211,6 +219,16 @@ pub mod node {
         super::Attr {
             number: FORWARDED,
             name: "forwarded",
+            nested: None,
+        },
+        super::Attr {
+            number: RMA_BASE,
+            name: "rma-base",
+            nested: None,
+        },
+        super::Attr {
+            number: RMA_SIZE,
+            name: "rma-size",
             nested: None,
         },
     ];
@@ -1020,12 +1038,14 @@ pub mod region {
     /// Queue pair that owns the region; 0 when it is not bound. (u32)
     pub const QPN: u16 = 7;
     /// Process that registered the region, as the reader's pid namespace knows it; absent
-    /// when it does not. (u32)
+    /// when it does not, or when the process has ended. (u32)
     pub const PID: u16 = 8;
     /// Bytes that peers have read. (uint)
     pub const REMOTE_READS: u16 = 9;
     /// Bytes that peers have written. (uint)
     pub const REMOTE_WRITES: u16 = 10;
+    /// Name of the command that the process executes; goes with pid. (string)
+    pub const COMMAND: u16 = 11;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -1078,6 +1098,11 @@ pub mod region {
             name: "remote-writes",
             nested: None,
         },
+        super::Attr {
+            number: COMMAND,
+            name: "command",
+            nested: None,
+        },
     ];
 }
 
@@ -1092,7 +1117,7 @@ pub mod qp {
     /// Queue pair of the peer. (u32)
     pub const REMOTE_QPN: u16 = 4;
     /// Process that made the socket, as the reader's pid namespace knows it; absent when it
-    /// does not. (u32)
+    /// does not, or when the process has ended. (u32)
     pub const PID: u16 = 5;
     /// Messages sent. (uint)
     pub const TX_MESSAGES: u16 = 6;
@@ -1102,6 +1127,11 @@ pub mod qp {
     pub const RX_QUEUED: u16 = 8;
     /// Operations submitted and not yet complete. (u32)
     pub const PENDING: u16 = 9;
+    /// Name of the command that the process executes; goes with pid. (string)
+    pub const COMMAND: u16 = 10;
+    /// Inode number of the socket. Links socket:[NUMBER] in /proc/PID/fd name the processes
+    /// that have it, whoever made it. (uint)
+    pub const INODE: u16 = 11;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -1147,6 +1177,16 @@ pub mod qp {
         super::Attr {
             number: PENDING,
             name: "pending",
+            nested: None,
+        },
+        super::Attr {
+            number: COMMAND,
+            name: "command",
+            nested: None,
+        },
+        super::Attr {
+            number: INODE,
+            name: "inode",
             nested: None,
         },
     ];
@@ -1211,7 +1251,7 @@ pub mod event {
     pub const LOW: u16 = 11;
     /// First value after low that would not have been. (uint)
     pub const HIGH: u16 = 12;
-    /// RMA address of a refused access. (uint)
+    /// RMA address of a refused access; of a Send, key << 32 | offset. (uint)
     pub const ADDRESS: u16 = 13;
     /// Bytes of a refused access. (u32)
     pub const LENGTH: u16 = 14;

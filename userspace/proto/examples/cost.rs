@@ -48,7 +48,7 @@ impl Owner for Sink {
     fn atomic(&mut self, _: Atomic) -> Result<u64, Code> {
         Ok(0)
     }
-    fn send(&mut self, _: u32, _: u32, _: Block) -> Result<(), Code> {
+    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
         Ok(())
     }
     fn send_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {
@@ -126,7 +126,7 @@ mod counted {
     #[inline(always)]
     fn build(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> Option<Transmit> {
         let transmit = conn.poll_transmit(now)?;
-        let len = transmit.emit(&mut bytes.head, |_| 0)?;
+        let len = conn.emit(&transmit, &mut bytes.head, |_| 0)?;
         bytes.len = len + transmit.data_len();
         Some(transmit)
     }

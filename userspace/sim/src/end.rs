@@ -116,7 +116,7 @@ impl End {
             let place = job.and_then(|job| job.addresses.get(index as usize));
             place.copied().unwrap_or(0)
         };
-        let headers = transmit.emit(&mut bytes, address)?;
+        let headers = self.conn.emit(transmit, &mut bytes, address)?;
         bytes.truncate(headers);
         bytes.reserve(transmit.data_len());
         for index in 0..usize::from(transmit.tal.num_ops) {
@@ -128,7 +128,7 @@ impl End {
                     (job?.data.get(range)?, request.pad)
                 }
                 Payload::Reply(reply) => {
-                    let address = reply.reads[index].address;
+                    let address = self.conn.reply_reads(reply).nth(index)?.address;
                     (self.memory.at(address, reply.len as usize)?.0, reply.pad)
                 }
                 _ => continue,

@@ -202,7 +202,7 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         let len = self.memory.contexts.get(&key).map(|c| c.bytes.len());
         let len = len.ok_or(Code::ACCESS_KEY)?;
         let end = (offset as usize).checked_add(data.len);

@@ -120,6 +120,15 @@ pub(crate) enum NodeSetting {
         #[arg(value_parser = |text: &str| crate::words::switch("forwarding", text), action = clap::ArgAction::Set)]
         on: bool,
     },
+    /// The node's part of a global RMA address space: new regions get the first free addresses there.
+    RmaBase {
+        /// First address, a multiple of the page size; 0 for none, then each region gets a key.
+        #[arg(value_parser = crate::words::number)]
+        base: u64,
+        /// How many bytes, a multiple of the page size; 0 for all that follow.
+        #[arg(default_value = "0", value_parser = crate::words::number)]
+        size: u64,
+    },
 }
 
 #[derive(Subcommand)]
@@ -366,18 +375,32 @@ pub(crate) enum Xfer {
     Send {
         #[command(flatten)]
         peer: Peer,
-        /// Queue pair of the peer, as xfer serve prints it.
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
-        qpn: u32,
+        #[command(flatten)]
+        to: Target,
         #[command(flatten)]
         source: Source,
         /// How many messages.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
         /// Immediate data of every message.
-        #[arg(long, value_parser = crate::words::immediate)]
+        #[arg(long, conflicts_with = "key", value_parser = crate::words::immediate)]
         imm: Option<u32>,
     },
+}
+
+/// Where messages go.
+#[derive(Args)]
+pub(crate) struct Target {
+    /// Queue pair of the peer, as xfer serve prints it.
+    #[arg(long, required_unless_present = "key", value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    pub(crate) qpn: Option<u32>,
+    /// Receive context of the peer, as xfer serve --receive prints it: the messages are put there one
+    /// behind the other.
+    #[arg(long, conflicts_with = "qpn", value_parser = crate::words::immediate)]
+    pub(crate) key: Option<u32>,
+    /// Where in the receive context the first one goes.
+    #[arg(long, requires = "key", default_value_t = 0)]
+    pub(crate) offset: u32,
 }
 
 #[derive(Args)]
@@ -397,6 +420,9 @@ pub(crate) struct Serve {
     /// What peers may do with the region.
     #[arg(long, value_enum, default_value_t = ServeAccess::Rw)]
     pub(crate) access: ServeAccess,
+    /// Peers may also send messages into the region, by its key.
+    #[arg(long)]
+    pub(crate) receive: bool,
     /// Partition of the region, 0 for any.
     #[arg(long, default_value_t = 0)]
     pub(crate) partition: u32,

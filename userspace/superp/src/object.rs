@@ -21,6 +21,10 @@ pub(crate) fn node(verb: Option<NodeVerb>, out: &mut Out) -> Result<(), Failure>
             client.set_forwarding(on)?;
             return out.done(&json!({ "forwarding": on }));
         }
+        Some(NodeVerb::Set(NodeSetting::RmaBase { base, size })) => {
+            client.set_rma_space(base, size)?;
+            return out.done(&json!({ "rma-base": base, "rma-size": size }));
+        }
         None | Some(NodeVerb::Show) => {}
     }
     let node = client.node()?;
@@ -56,6 +60,14 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
             },
         ),
         (
+            "RMA addresses",
+            match (node.rma_base, node.rma_size) {
+                (0, _) => "by key".to_owned(),
+                (base, 0) => format!("global, from {base:#x}"),
+                (base, size) => format!("global, {size:#x} bytes from {base:#x}"),
+            },
+        ),
+        (
             "version",
             format!("{} (interface {})", node.module_version, node.uapi_version),
         ),
@@ -65,7 +77,7 @@ fn print_node(node: &Node, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rights of a region: remote read, remote write, local write, atomic.
+/// The rights of a region: remote read, remote write, local write, atomic, send.
 fn access(bits: u32) -> String {
     let letter = |bit, letter| if bits & bit != 0 { letter } else { '-' };
     String::from_iter([
@@ -73,6 +85,7 @@ fn access(bits: u32) -> String {
         letter(uapi::SUPERP_ACCESS_REMOTE_WRITE, 'w'),
         letter(uapi::SUPERP_ACCESS_LOCAL_WRITE, 'l'),
         letter(uapi::SUPERP_ACCESS_REMOTE_ATOMIC, 'a'),
+        letter(uapi::SUPERP_ACCESS_RECEIVE, 's'),
     ])
 }
 
@@ -92,6 +105,7 @@ pub(crate) fn regions(out: &mut Out) -> Result<(), Failure> {
             ">PARTITION",
             ">QPN",
             ">PID",
+            "COMMAND",
             ">READ",
             ">WRITTEN",
         ]);
@@ -112,6 +126,7 @@ pub(crate) fn regions(out: &mut Out) -> Result<(), Failure> {
                 partition.to_string(),
                 or_dash((*qpn != 0).then_some(qpn)),
                 or_dash(region.pid),
+                or_dash(region.command.as_ref()),
                 out::bytes(region.remote_reads),
                 out::bytes(region.remote_writes),
             ]);
@@ -130,6 +145,7 @@ pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
             "PEER",
             ">PEER-QPN",
             ">PID",
+            "COMMAND",
             ">SENT",
             ">RECEIVED",
             ">QUEUED",
@@ -143,6 +159,7 @@ pub(crate) fn qps(out: &mut Out) -> Result<(), Failure> {
                 or_dash(qp.remote_addr),
                 or_dash(qp.remote_qpn.filter(|qpn| *qpn != 0)),
                 or_dash(qp.pid),
+                or_dash(qp.command.as_ref()),
                 out::count(qp.tx_messages),
                 out::count(qp.rx_messages),
                 out::bytes(qp.rx_queued),

@@ -39,11 +39,11 @@ pub(crate) fn run(what: Xfer, out: &mut Out) -> Result<(), Failure> {
         } => rma::read(&peer, remote, length, file.as_deref(), &cut, out),
         Xfer::Send {
             peer,
-            qpn,
+            to,
             source,
             count,
             imm,
-        } => message::send(&peer, qpn, &source, count, imm, out),
+        } => message::send(&peer, &to, &source, count, imm, out),
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! System calls with typed arguments; interrupted ones are repeated.
 
-use crate::uapi::{self, sockaddr_superp, superp_atomic, superp_completion, superp_rma};
+use crate::uapi::{
+    self, sockaddr_superp, superp_atomic, superp_completion, superp_key, superp_rma,
+};
 use std::io::{Error, ErrorKind, Result};
 use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -84,11 +86,17 @@ fn header() -> libc::msghdr {
     unsafe { mem::zeroed() }
 }
 
-/// recvmsg(2): length, flags, sender and immediate data.
-pub(crate) fn receive(
-    fd: BorrowedFd<'_>,
-    bytes: &mut [u8],
-) -> Result<(usize, i32, sockaddr_superp, Option<u32>)> {
+/// What recvmsg(2) gives.
+pub(crate) struct Message {
+    pub(crate) len: usize,
+    pub(crate) flags: i32,
+    pub(crate) name: sockaddr_superp,
+    pub(crate) imm: Option<u32>,
+    pub(crate) placed: Option<superp_key>,
+}
+
+/// recvmsg(2).
+pub(crate) fn receive(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<Message> {
     let mut control = Control([0; 128]);
     let mut name = sockaddr_superp::default();
     let mut part = libc::iovec {
@@ -110,8 +118,17 @@ pub(crate) fn receive(
         len
     })?;
     // SAFETY: The kernel has filled the control buffer and set its length.
-    let imm = unsafe { find(&message, uapi::SUPERP_CMSG_IMM) };
-    Ok((len, flags, name, imm))
+    let (imm, placed) = unsafe {
+        let imm = find(&message, uapi::SUPERP_CMSG_IMM);
+        (imm, find(&message, uapi::SUPERP_CMSG_KEY))
+    };
+    Ok(Message {
+        len,
+        flags,
+        name,
+        imm,
+        placed,
+    })
 }
 
 /// The payload of the first control message of this kind.
@@ -182,6 +199,11 @@ pub(crate) fn atomic(fd: BorrowedFd<'_>, atomic: &superp_atomic, imm: Option<u32
 /// sendmsg(2) of a message with immediate data.
 pub(crate) fn send_imm(fd: BorrowedFd<'_>, bytes: &[u8], imm: u32) -> Result<usize> {
     send_control::<u32>(fd, bytes, None, Some(imm))
+}
+
+/// sendmsg(2) of a message to a receive context.
+pub(crate) fn send_key(fd: BorrowedFd<'_>, bytes: &[u8], key: &superp_key) -> Result<usize> {
+    send_control(fd, bytes, Some((uapi::SUPERP_CMSG_KEY, key)), None)
 }
 
 /// sendmsg(2) with a request as a control message of this type, and with immediate data.

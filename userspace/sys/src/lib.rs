@@ -26,4 +26,6 @@ pub mod uapi;
 
 pub use device::{device_index, device_name};
 pub use memory::Memory;
-pub use socket::{Access, Address, Atomic, Completion, Info, Received, Region, Socket, With};
+pub use socket::{
+    Access, Address, Atomic, Completion, Info, Placed, Received, Region, Socket, With,
+};

@@ -87,6 +87,8 @@ impl Access {
     pub const LOCAL_WRITE: Self = Self(uapi::SUPERP_ACCESS_LOCAL_WRITE);
     /// Peers may use atomic operations on it.
     pub const REMOTE_ATOMIC: Self = Self(uapi::SUPERP_ACCESS_REMOTE_ATOMIC);
+    /// Peers may send into it by its key.
+    pub const RECEIVE: Self = Self(uapi::SUPERP_ACCESS_RECEIVE);
 }
 
 impl BitOr for Access {
@@ -141,9 +143,22 @@ pub struct Received {
     pub truncated: bool,
     /// Immediate data that came with it; of a write it comes with an empty message.
     pub imm: Option<u32>,
+    /// The bytes are in a receive context, the message itself is empty.
+    pub placed: Option<Placed>,
     /// Node and connection that it came from. The number of the sender's queue pair is not known
     /// (0).
     pub from: Address,
+}
+
+/// Bytes that a peer has sent into a receive context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Key of the region.
+    pub key: u32,
+    /// The first of them in it.
+    pub offset: u32,
+    /// How many.
+    pub length: u32,
 }
 
 /// The outcome of a request.
@@ -176,6 +191,8 @@ pub struct Info {
     pub max_message: u32,
     /// Shortest.
     pub min_message: u32,
+    /// Longest message to a receive context, bytes.
+    pub max_keyed: u32,
 }
 
 /// A queue pair.
@@ -235,6 +252,7 @@ impl Socket {
             ordered: info.flags & uapi::SUPERP_QP_F_ORDERED != 0,
             max_message: info.max_message,
             min_message: info.min_message,
+            max_keyed: info.max_keyed,
         })
     }
 
@@ -265,17 +283,38 @@ impl Socket {
         call::send_imm(self.as_fd(), message, imm).map(drop)
     }
 
+    /// Sends a message to the peer's receive context `key`: its bytes go to `offset` there, and the
+    /// socket that the context belongs to receives an empty message that tells so.
+    ///
+    /// # Errors
+    ///
+    /// As of [`send`](Self::send). EMSGSIZE: under 16 bytes, or over [`Info::max_keyed`]. EINVAL: it
+    /// would go beyond 2^32.
+    pub fn send_key(&self, message: &[u8], key: u32, offset: u32) -> Result<()> {
+        let key = uapi::superp_key {
+            key,
+            offset,
+            ..Default::default()
+        };
+        call::send_key(self.as_fd(), message, &key).map(drop)
+    }
+
     /// Receives a message; waits for it. `None`: the receiving side was shut down.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
-        let (len, flags, name, imm) = call::receive(self.as_fd(), buffer)?;
-        if len == 0 && flags & libc::MSG_EOR == 0 {
+        let message = call::receive(self.as_fd(), buffer)?;
+        if message.len == 0 && message.flags & libc::MSG_EOR == 0 {
             return Ok(None);
         }
         Ok(Some(Received {
-            len,
-            truncated: flags & libc::MSG_TRUNC != 0,
-            imm,
-            from: Address::from_name(&name),
+            len: message.len,
+            truncated: message.flags & libc::MSG_TRUNC != 0,
+            imm: message.imm,
+            placed: message.placed.map(|placed| Placed {
+                key: placed.key,
+                offset: placed.offset,
+                length: placed.length,
+            }),
+            from: Address::from_name(&message.name),
         }))
     }
 

@@ -29,6 +29,8 @@ pub const SUPERP_ACCESS_LOCAL_WRITE: u32 = 1 << 2;
 
 /// The peer may use atomic operations on the region.
 pub const SUPERP_ACCESS_REMOTE_ATOMIC: u32 = 1 << 3;
+/// Peers may send into the region by its key.
+pub const SUPERP_ACCESS_RECEIVE: u32 = 1 << 4;
 
 /// The connection speaks the extension opcodes.
 pub const SUPERP_QP_F_EXT: u32 = 1 << 0;
@@ -52,6 +54,8 @@ pub const SUPERP_CMSG_COMPLETION: i32 = 2;
 pub const SUPERP_CMSG_ATOMIC: i32 = 3;
 /// Control message of sendmsg() and recvmsg(): immediate data, 32 bits.
 pub const SUPERP_CMSG_IMM: i32 = 4;
+/// Control message of sendmsg() and recvmsg(): a place in a receive context.
+pub const SUPERP_CMSG_KEY: i32 = 5;
 
 /// Local memory to the peer's.
 pub const SUPERP_RMA_WRITE: u16 = 1;
@@ -153,6 +157,14 @@ structs! {
         flags: u32,
         max_message: u32,
         min_message: u32,
+        max_keyed: u32,
+    }
+
+    /// A place in a receive context.
+    superp_key {
+        key: u32,
+        offset: u32,
+        length: u32,
         rsvd: u32,
     }
 

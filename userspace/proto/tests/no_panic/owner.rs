@@ -50,7 +50,7 @@ impl Owner for Target<'_> {
         Ok(kind.apply(address, operand, compare))
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         self.0.answer(key.into(), offset.into(), data)
     }
 
@@ -148,9 +148,14 @@ pub fn poll_transmit(
     address: &mut dyn FnMut(u32) -> u64,
 ) -> Option<usize> {
     let transmit = conn.poll_transmit(now)?;
-    let filler = transmit.without_payload().emit(out, |_| 0)?;
-    let len = transmit.emit(out, address)?;
-    len.checked_add(filler)?.checked_add(transmit.data_len())
+    let filler = conn.emit(&transmit.without_payload(), out, |_| 0)?;
+    let len = conn.emit(&transmit, out, address)?;
+    let reads = match &transmit.payload {
+        Payload::Reply(reply) => conn.reply_reads(reply).count(),
+        _ => 0,
+    };
+    let sum = len.checked_add(filler)?.checked_add(reads)?;
+    sum.checked_add(transmit.data_len())
 }
 
 #[inline(never)]

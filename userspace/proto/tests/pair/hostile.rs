@@ -152,7 +152,7 @@ fn survive(seed: u64) {
                     .refuse_reply(transmit.tal.xid, Code::ACCESS);
             }
             let mut out = [0; HEADERS_MAX];
-            assert!(transmit.emit(&mut out, |_| 0).is_some());
+            assert!(pair.ends[A].conn.emit(&transmit, &mut out, |_| 0).is_some());
             assert!(transmit.data_len() <= config.mtu as usize);
             if !transmit.retransmit {
                 sent.psn = transmit.psn;

@@ -36,7 +36,10 @@ fn packets_begin_with_the_transaction_header() {
     for (_, who, transmit) in &pair.log {
         assert!(transmit.lite);
         let mut head = [0; 64];
-        let len = transmit.emit(&mut head, |_| 0).unwrap();
+        let len = pair.ends[*who]
+            .conn
+            .emit(transmit, &mut head, |_| 0)
+            .unwrap();
         let tal = TalHeader::parse(head.first_chunk().unwrap());
         assert_eq!(tal, transmit.tal);
         assert_eq!(len, if *who == A { 16 } else { 8 });

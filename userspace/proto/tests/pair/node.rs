@@ -114,7 +114,7 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         if key == BAD_KEY {
             return Err(Code::ACCESS_KEY);
         }

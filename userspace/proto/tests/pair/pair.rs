@@ -97,8 +97,9 @@ impl End {
             Payload::Request(request) => self.submitted[&request.token].addresses[index as usize],
             _ => unreachable!("addresses are of requests"),
         };
-        let len = transmit
-            .emit(&mut bytes, address)
+        let len = self
+            .conn
+            .emit(transmit, &mut bytes, address)
             .expect("room for headers");
         bytes.truncate(len);
         for index in 0..usize::from(transmit.tal.num_ops) {
@@ -111,7 +112,7 @@ impl End {
                     bytes.resize(bytes.len() + usize::from(request.pad), 0);
                 }
                 Payload::Reply(reply) => {
-                    let address = reply.reads[index].address;
+                    let address = self.conn.reply_reads(reply).nth(index).unwrap().address;
                     let range = self.memory.range(address, reply.len as usize).unwrap();
                     bytes.extend_from_slice(&self.memory.bytes[range]);
                     bytes.resize(bytes.len() + usize::from(reply.pad), 0);

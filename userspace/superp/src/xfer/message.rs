@@ -2,7 +2,7 @@
 //! Messages, sent and counted.
 
 use super::pattern::sizes;
-use crate::cli::{Peer, Source};
+use crate::cli::{Peer, Source, Target};
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crc32fast::Hasher;
@@ -75,10 +75,13 @@ impl Tally {
     }
 }
 
+/// Shortest message to a receive context on SUPERP-lite, bytes; on others it is 16.
+const MIN_KEYED: u64 = 22;
+
 /// `superp xfer send`.
 pub(super) fn send(
     peer: &Peer,
-    qpn: u32,
+    to: &Target,
     source: &Source,
     count: u64,
     imm: Option<u32>,
@@ -86,11 +89,16 @@ pub(super) fn send(
 ) -> Result<(), Failure> {
     let bytes = source.bytes()?;
     let total = bytes.len() as u64;
-    let socket = peer.connect(qpn)?;
+    let socket = peer.connect(to.qpn.unwrap_or(0))?;
     let info = socket
         .info()
         .map_err(|error| Failure::io("information on the socket", &error))?;
-    let (least, most) = (info.min_message.into(), info.max_message.into());
+    let (least, most) = match to.key {
+        // What every connection takes; one message is the caller's choice.
+        Some(_) if count == 1 => (1, info.max_keyed.into()),
+        Some(_) => (MIN_KEYED, info.max_keyed.into()),
+        None => (info.min_message.into(), info.max_message.into()),
+    };
     let sizes = if count == 1 {
         (least..=most).contains(&total).then(|| vec![total])
     } else {
@@ -105,11 +113,16 @@ pub(super) fn send(
     })?;
     let mut tally = Tally::default();
     let mut left = &bytes[..];
+    let mut place = to.key.map(|key| (key, to.offset));
     let start = Instant::now();
     for size in sizes {
         // They add up to what there is.
         let (message, rest) = left.split_at(size as usize);
-        send_one(&socket, message, imm, peer.patience())?;
+        send_one(&socket, message, imm, place, peer.patience())?;
+        if let Some((_, offset)) = &mut place {
+            // The kernel refuses what goes beyond.
+            *offset = offset.wrapping_add(size as u32);
+        }
         tally.add(message, imm);
         left = rest;
     }
@@ -124,6 +137,7 @@ fn send_one(
     socket: &Socket,
     message: &[u8],
     imm: Option<u32>,
+    place: Option<(u32, u32)>,
     patience: Duration,
 ) -> Result<(), Failure> {
     let bytes = message.len();
@@ -138,9 +152,10 @@ fn send_one(
             what()
         )));
     }
-    let sent = match imm {
-        Some(imm) => socket.send_imm(message, imm),
-        None => socket.send(message),
+    let sent = match (place, imm) {
+        (Some((key, offset)), _) => socket.send_key(message, key, offset),
+        (None, Some(imm)) => socket.send_imm(message, imm),
+        (None, None) => socket.send(message),
     };
     match sent {
         Ok(()) => Ok(()),

@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
-use superp_sys::{uapi, Access, Address, Memory, Region, Socket};
+use superp_sys::{uapi, Access, Address, Memory, Placed, Region, Socket};
 
 /// Bytes of received messages that the kernel may keep: two of the longest, with what keeps them.
 const RECEIVE_BUFFER: u32 = 64 << 20;
@@ -49,12 +49,16 @@ pub(super) fn run(args: &Serve, out: &mut Out) -> Result<(), Failure> {
         ServeAccess::R => Access::REMOTE_READ,
         ServeAccess::W => Access::REMOTE_WRITE,
     };
+    let access = match args.receive {
+        true => access | Access::RECEIVE,
+        false => access,
+    };
     let region = socket
         .register(memory, access, args.partition)
         .map_err(|error| Failure::io("registering the region", &error))?;
-    ready(&socket, &region, out)?;
+    ready(args, &socket, &region, out)?;
 
-    let (tally, time) = receive(args, &socket, &stop, messages_out.as_mut())?;
+    let (tally, time) = receive(args, &socket, &region, &stop, messages_out.as_mut())?;
     if let Some(path) = &args.out {
         rma::save(region.memory(), path)?;
     }
@@ -80,7 +84,7 @@ pub(super) fn run(args: &Serve, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Says where everything is; whoever started this waits for it.
-fn ready(socket: &Socket, region: &Region, out: &mut Out) -> Result<(), Failure> {
+fn ready(args: &Serve, socket: &Socket, region: &Region, out: &mut Out) -> Result<(), Failure> {
     let own = socket
         .local_address()
         .map_err(|error| Failure::io("own address", &error))?;
@@ -92,15 +96,29 @@ fn ready(socket: &Socket, region: &Region, out: &mut Out) -> Result<(), Failure>
     out.either(&object, |out| {
         let bytes = out::bytes(length as u64);
         out.line(format_args!("region of {bytes} at --remote {remote:#x}"))?;
-        out.line(format_args!("messages to --qpn {}", own.qpn))
+        out.line(format_args!("messages to --qpn {}", own.qpn))?;
+        if args.receive {
+            out.line(format_args!("messages to --key {:#x}", region.key()))?;
+        }
+        Ok(())
     })?;
     out.flush()
+}
+
+/// Copies a message out of the region; gives its length.
+fn fetch(region: &Region, placed: Placed, buffer: &mut [u8]) -> std::io::Result<usize> {
+    // Only another implementation sends longer ones.
+    let length = buffer.len().min(placed.length as usize);
+    let memory = region.memory();
+    memory.read(placed.offset as usize, &mut buffer[..length])?;
+    Ok(length)
 }
 
 /// Receives until the end that was asked for; gives the time from the first message to the last.
 fn receive(
     args: &Serve,
     socket: &Socket,
+    region: &Region,
     stop: &Stop,
     mut file: Option<&mut File>,
 ) -> Result<(Tally, Duration), Failure> {
@@ -119,7 +137,12 @@ fn receive(
         let Some(received) = socket.receive(&mut buffer).map_err(failed)? else {
             break;
         };
-        let message = &buffer[..received.len];
+        let length = match received.placed {
+            Some(placed) => fetch(region, placed, &mut buffer)
+                .map_err(|error| Failure::io("the receive context", &error))?,
+            None => received.len,
+        };
+        let message = &buffer[..length];
         tally.add(message, received.imm);
         if let Some(file) = &mut file {
             file.write_all(message)

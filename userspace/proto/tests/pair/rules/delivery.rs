@@ -262,6 +262,39 @@ fn window_of_lost_pure_acks_is_cleared_through_a_queue_of_two() {
 }
 
 #[test]
+fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
+    // Behind hundreds of lost pure ACKs, further than a SACK reaches; the timer is all there is. (In
+    // order the request could not be delivered before all of them.)
+    let config = Config {
+        pdl_window_size: 1024,
+        pdl_receive_win: 1024,
+        pdl_rtx_max_pkts: 0,
+        ordered_tx: false,
+        ordered_rx: false,
+        ..Config::default()
+    };
+    let mut pair = Pair::clean(&config);
+    let mut acks = 0;
+    pair.filter = Some(Box::new(move |_, from, transmit| {
+        acks += u32::from(from == A && transmit.tal.is_pure_ack());
+        from == A && acks % 8 != 0
+    }));
+    while pair.ends[A].conn.inflight_packets() < 300 {
+        write(&mut pair, B, 3000);
+        pair.settle();
+    }
+    let mut first = true;
+    pair.filter = Some(Box::new(move |_, from, _| {
+        from == A && core::mem::take(&mut first)
+    }));
+    let before = pair.ends[A].conn.stats().retransmits_timeout;
+    write(&mut pair, A, 100);
+    pair.run_until(100_000 * MS, Pair::all_complete);
+    let repeated = pair.ends[A].conn.stats().retransmits_timeout - before;
+    assert!(repeated <= 3, "{repeated} packets repeated");
+}
+
+#[test]
 fn out_of_window_values_are_dropped_and_reported() {
     let mut pair = Pair::clean(&Config::default());
     write(&mut pair, B, 100);

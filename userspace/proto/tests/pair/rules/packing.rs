@@ -159,7 +159,7 @@ fn packet_that_was_not_sent_is_checked_again() {
         ack_xid: u16::MAX,
         ..TalHeader::default()
     };
-    let mut bytes = pdl(0, 0).bytes().to_vec();
+    let mut bytes = pdl(0, u32::MAX).bytes().to_vec();
     bytes.extend(error.bytes());
     bytes.extend([0, 0, 0, 0, 3, 0, 1, 0]);
     assert_eq!(pair.ends[A].take(0, &bytes), Some(Received::Delivered));

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The REST interface of `superp-agent`: its documents, as JSON, and with the feature `client` a
+//! client.
+//!
+//! Every path begins with [`API`]. Requests are refused when they hold a member that is not known,
+//! so that nothing asked for is passed over silently; who reads an answer must pass over what it
+//! does not know. A refusal is a [`Problem`] with the media type `application/problem+json`.
+//!
+//! | request | body | answer |
+//! |---|---|---|
+//! | `GET /v1/capabilities` | | [`Capabilities`] |
+//! | `PUT /v1/configuration` | [`Configure`] | [`Configured`] |
+//! | `GET /v1/configuration` | | [`Configure`]; 404 without one |
+//! | `GET /v1/status[?counters=false]` | | [`Status`] |
+//! | `POST /v1/start` | [`Start`] | [`Configured`] |
+//! | `POST /v1/connections/{cid}/start` | [`Command`] | [`ConnectionStatus`] |
+//! | `POST /v1/connections/{cid}/stop` | [`Command`] | [`ConnectionStatus`] |
+//! | `POST /v1/connections/{cid}/reset` | [`Reset`] | [`ConnectionStatus`] |
+//! | `POST /v1/shutdown` | [`Shutdown`] | [`ShutdownComplete`] |
+//! | `GET /v1/events[?after=SEQ][&instance=ID][&wait=SECONDS]` | | [`Reports`] |
+//!
+//! **Fencing.** Every request that changes something carries a term: the number of the manager's
+//! leadership. The agent keeps the highest that it has seen, across its own restarts, and refuses a
+//! lower one with the problem `stale-term`.
+
+#[cfg(feature = "client")]
+mod client;
+mod configuration;
+mod problem;
+mod report;
+mod status;
+
+#[cfg(feature = "client")]
+pub use client::{AgentClient, ClientError};
+pub use configuration::{
+    Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
+    Shutdown, Start,
+};
+pub use problem::{Fault, Problem, ProblemKind};
+pub use report::{Report, ReportKind, Reports};
+pub use status::{
+    Action, Capabilities, Cids, Configured, ConnectionState, ConnectionStatus, Device, LinkState,
+    Memory, ModuleVersion, NodeState, Object, Outcome, Parameter, PathStatus, Process, Protocol,
+    ShutdownComplete, Status,
+};
+
+/// What the paths of this version of the interface begin with.
+pub const API: &str = "/v1";
+
+/// Version of the interface. Minor versions add members and requests; nothing is changed or taken
+/// away.
+pub const API_VERSION: &str = "1.0";
+
+/// The agent's TCP port, unless told otherwise. The manager's is 7778.
+pub const AGENT_PORT: u16 = 7779;
+
+#[cfg(test)]
+mod tests;
