@@ -35,6 +35,8 @@ pub(super) struct Active {
     /// More works of the same transaction, all [`Small`] and, as the first, in one packet. They
     /// may be of other flows.
     pub(super) more: List<Work>,
+    /// Works in all.
+    pub(super) count: u16,
     pub(super) flow: u32,
     /// Bytes submitted so far.
     pub(super) submitted: u64,
@@ -381,6 +383,7 @@ impl Flows {
         *self.actives.get_mut(free as usize)? = Some(Active {
             work,
             more: List::new(),
+            count: 1,
             flow,
             submitted: 0,
             closed: false,
@@ -407,8 +410,7 @@ impl Flows {
             return;
         };
         let mut from = active.flow;
-        // CAST: At most as many as a packet has operations.
-        let mut count = active.works().count() as u32;
+        let mut count = u32::from(active.count);
         let mut flows: u32 = 0;
         // It is one transaction, so its flow can go on.
         self.close(index);
@@ -423,7 +425,8 @@ impl Flows {
                     break;
                 };
                 active.more.push_back(work);
-                count = count.saturating_add(1);
+                active.count = active.count.saturating_add(1);
+                count = active.count.into();
             } else {
                 flows = flows.saturating_add(1);
                 from = self.flow(from).map_or(NIL, |flow| flow.next_ready);

@@ -229,8 +229,7 @@ impl Inner {
         let total = u64::from(active.work.len);
         let request = Request {
             op,
-            // CAST: At most as many as a packet has operations.
-            count: active.works().count() as u16,
+            count: active.count,
             len: len as u32,
             token: u64::from(index) << 32 | active.submitted,
         };
