@@ -178,6 +178,8 @@ struct Inner {
     stats: ConnStats,
     /// When the timer fires, ns; `u64::MAX`: not armed.
     armed: u64,
+    /// What waits for room in the device's queue.
+    deferred: tx::Deferred,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
     /// Entropy of the packet sent last.
@@ -240,6 +242,7 @@ impl Conn {
                     ways,
                     stats: ConnStats::default(),
                     armed: u64::MAX,
+                    deferred: tx::Deferred::default(),
                     resume: u64::MAX,
                     sprayed: 0,
                     activity: Activity::default(),
@@ -444,6 +447,7 @@ impl Conn {
         inner.restarting = keep;
         inner.budget_due = 0;
         inner.armed = u64::MAX;
+        inner.deferred = tx::Deferred::default();
         inner.resume = u64::MAX;
         drop(inner);
         drop(old);
@@ -518,7 +522,9 @@ impl Conn {
                 break;
             }
         }
-        let wanted = inner.proto.deadline().unwrap_or(u64::MAX).min(inner.resume);
+        // Nothing else can be sent before what is deferred.
+        let deadline = inner.deferred.due().or_else(|| inner.proto.deadline());
+        let wanted = deadline.unwrap_or(u64::MAX).min(inner.resume);
         // A timer that fires early is cheaper than one moved with every packet.
         if wanted < inner.armed && inner.state != ConnState::Removed {
             inner.armed = wanted;
@@ -541,9 +547,10 @@ impl Conn {
                 token,
                 result,
                 original,
+                failed_op,
                 ..
             } => {
-                inner.transaction_ended(token, result, original, now);
+                inner.transaction_ended(token, result, original, failed_op, now);
             }
             proto::Event::Drained if inner.state == ConnState::Draining => {
                 inner.state = ConnState::Quiescent;

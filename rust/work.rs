@@ -104,6 +104,15 @@ pub(crate) struct FlowId {
     source: usize,
 }
 
+/// What small requests that share a packet have in common [proto 4.18].
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) struct Small {
+    /// Otherwise a write.
+    read: bool,
+    /// Bytes, up to [`COPY_MAX`].
+    pub(crate) len: u32,
+}
+
 /// Where the local bytes are.
 pub(crate) enum Local {
     /// No bytes.
@@ -136,6 +145,10 @@ pub(crate) struct Work {
     order: Atomic<u64>,
     /// How often the peer refused it for want of a buffer when its socket was closed.
     refusals: Atomic<u32>,
+    /// Index of its flow, while it is under way together with others.
+    slot: Atomic<u32>,
+    /// It has been refused together with others, and must not share a packet again.
+    alone: Atomic<bool>,
     /// All bytes of a write are at the peer; what is left to do is to tell so.
     placed: Atomic<bool>,
 }
@@ -168,6 +181,8 @@ impl Work {
                 fence,
                 order: Atomic::new(0),
                 refusals: Atomic::new(0),
+                slot: Atomic::new(0),
+                alone: Atomic::new(false),
                 placed: Atomic::new(false),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -183,6 +198,44 @@ impl Work {
                 _ => 0,
             },
         }
+    }
+
+    /// Whether it may share a packet with its like.
+    pub(crate) fn small(&self) -> Option<Small> {
+        let read = match self.op {
+            WorkOp::Write { imm: None, .. } => false,
+            WorkOp::Read { .. } => true,
+            _ => return None,
+        };
+        let fits = (1..=COPY_MAX).contains(&(self.len as usize));
+        (fits && !self.alone.load(Relaxed)).then_some(Small {
+            read,
+            len: self.len,
+        })
+    }
+
+    /// The peer's memory that it accesses; 0 for a message.
+    pub(crate) fn remote(&self) -> u64 {
+        match self.op {
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => 0,
+            WorkOp::Write { remote, .. }
+            | WorkOp::Read { remote }
+            | WorkOp::Atomic { remote, .. } => remote,
+        }
+    }
+
+    /// It shares no packet from now on.
+    pub(crate) fn set_alone(&self) {
+        self.alone.store(true, Relaxed);
+    }
+
+    pub(crate) fn set_slot(&self, slot: u32) {
+        self.slot.store(slot, Relaxed);
+    }
+
+    /// Index of its flow.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot.load(Relaxed)
     }
 
     pub(crate) fn set_order(&self, order: u64) {

@@ -8,15 +8,18 @@
 //! back in front, and the first message of the new run says `start`. A peer without extensions
 //! cannot be told so; towards it one message at a time is under way.
 
+use core::iter;
+
 use kernel::{
     alloc::AllocError,
     list::{List, ListArc},
     prelude::*,
+    sync::ArcBorrow,
 };
 
 use crate::{
     proto::Code,
-    work::{FlowId, Work, WorkOp},
+    work::{FlowId, Small, Work, WorkOp},
 };
 
 /// No flow.
@@ -29,6 +32,11 @@ const BACKOFF_MAX: u64 = 20_000_000;
 /// The work whose transactions are being submitted or are under way.
 pub(super) struct Active {
     pub(super) work: ListArc<Work>,
+    /// More works of the same transaction, all [`Small`] and, as the first, in one packet. They
+    /// may be of other flows.
+    pub(super) more: List<Work>,
+    /// Works in all.
+    pub(super) count: u16,
     pub(super) flow: u32,
     /// Bytes submitted so far.
     pub(super) submitted: u64,
@@ -65,6 +73,13 @@ pub(super) struct Flow {
     /// In the list of ready flows; and its links.
     ready: bool,
     next_ready: u32,
+}
+
+impl Active {
+    /// The works in the order of their operations.
+    pub(super) fn works(&self) -> impl Iterator<Item = ArcBorrow<'_, Work>> {
+        Iterator::chain(iter::once(self.work.as_arc_borrow()), self.more.iter())
+    }
 }
 
 impl Flow {
@@ -287,8 +302,14 @@ impl Flows {
         next
     }
 
-    /// What flow `index` may start now.
-    pub(super) fn next(&mut self, index: u32, now: u64, limits: &impl Limits) -> Next {
+    /// What flow `index` may start now; with `like`, only to share its packet.
+    pub(super) fn next(
+        &mut self,
+        index: u32,
+        now: u64,
+        limits: &impl Limits,
+        like: Option<Small>,
+    ) -> Next {
         let runs = limits.runs();
         let one = limits.one_transaction();
         let Some(flow) = self.flow(index) else {
@@ -304,6 +325,9 @@ impl Flows {
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
         };
+        if like.is_some() && head.small() != like {
+            return Next::Nothing;
+        }
         // What was refused is in front of it again before nothing is under way.
         if head.fence && flow.works > 0 {
             return Next::Nothing;
@@ -358,6 +382,8 @@ impl Flows {
         };
         *self.actives.get_mut(free as usize)? = Some(Active {
             work,
+            more: List::new(),
+            count: 1,
             flow,
             submitted: 0,
             closed: false,
@@ -368,6 +394,54 @@ impl Flows {
         self.free_active = free.wrapping_add(1);
         self.flow(flow)?.current = Some(free);
         Some(free)
+    }
+
+    /// Adds to a started, [`Small`] work those that wait for the same, up to `max` works in all, of
+    /// its flow and of the next few.
+    pub(super) fn gather(
+        &mut self,
+        index: u32,
+        like: Small,
+        max: u32,
+        now: u64,
+        limits: &impl Limits,
+    ) {
+        let Some(active) = self.active(index) else {
+            return;
+        };
+        let mut from = active.flow;
+        let mut count = u32::from(active.count);
+        let mut flows: u32 = 0;
+        // It is one transaction, so its flow can go on.
+        self.close(index);
+        while count < max && flows < max {
+            let next = match self.current(from) {
+                None => self.next(from, now, limits, Some(like)),
+                Some(_) => Next::Nothing,
+            };
+            if let Next::Work(work, _) = next {
+                work.set_slot(from);
+                let Some(active) = self.active(index) else {
+                    break;
+                };
+                active.more.push_back(work);
+                active.count = active.count.saturating_add(1);
+                count = active.count.into();
+            } else {
+                flows = flows.saturating_add(1);
+                from = self.flow(from).map_or(NIL, |flow| flow.next_ready);
+            }
+        }
+    }
+
+    /// Puts an ended work in front of its flow, to be done alone.
+    pub(super) fn repeat(&mut self, work: ListArc<Work>) {
+        let index = work.slot();
+        work.set_alone();
+        if let Some(flow) = self.flow(index) {
+            flow.queue.push_front(work);
+            self.wake(index);
+        }
     }
 
     /// No more of the work will be submitted.
@@ -400,6 +474,12 @@ impl Flows {
     pub(super) fn finish(&mut self, index: u32) -> Option<Active> {
         let active = self.actives.get_mut(index as usize)?.take()?;
         self.free_active = index;
+        for work in active.more.iter() {
+            if let Some(flow) = self.flow(work.slot()) {
+                flow.works = flow.works.saturating_sub(1);
+            }
+            self.wake(work.slot());
+        }
         if let Some(flow) = self.flow(active.flow) {
             flow.works = flow.works.saturating_sub(1);
             if active.work.op.is_message() {

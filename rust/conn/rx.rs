@@ -483,7 +483,7 @@ impl Owner for Target<'_> {
         &mut self,
         _xid: u16,
         token: u64,
-        _op: u32,
+        op: u32,
         offset: u32,
         data: Block,
     ) -> Result<(), Code> {
@@ -491,8 +491,9 @@ impl Owner for Target<'_> {
             .flows
             .active((token >> 32) as u32)
             .ok_or(Code::ABORTED)?;
+        let work = active.works().nth(op as usize).ok_or(Code::ABORTED)?;
         let offset = first_byte(token).saturating_add(offset.into());
-        active.work.place(offset, self.skb, data.offset, data.len)
+        work.place(offset, self.skb, data.offset, data.len)
     }
 }
 

@@ -2,11 +2,11 @@
 
 //! The sending half of a connection: works become transactions, transmissions become packets.
 
-use kernel::prelude::*;
+use kernel::{list::List, prelude::*};
 
 use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel};
 use crate::{
-    kapi::skb::SkBuff,
+    kapi::{errno::enobufs, skb::SkBuff},
     proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
     region,
     work::{self, Work, WorkOp},
@@ -67,13 +67,17 @@ impl Inner {
         };
         let mut progress = false;
         while let Some(flow) = self.flows.first_ready() {
+            // What waits here meanwhile can share packets.
+            if !self.proto.ready() {
+                break;
+            }
             let index = match self.flows.current(flow) {
                 Some(index) => index,
                 None if draining => {
                     self.flows.rotate(false);
                     continue;
                 }
-                None => match self.flows.next(flow, now, &limits) {
+                None => match self.flows.next(flow, now, &limits, None) {
                     Next::Nothing => {
                         self.flows.rotate(false);
                         continue;
@@ -89,7 +93,7 @@ impl Inner {
                     },
                 },
             };
-            match self.submit_part(index, now) {
+            match self.submit_part(index, now, &limits) {
                 Part::Submitted => {
                     progress = true;
                     self.flows.rotate(true);
@@ -133,13 +137,14 @@ impl Inner {
     }
 
     /// Submits the next transaction of an active work.
-    fn submit_part(&mut self, index: u32, now: u64) -> Part {
+    fn submit_part(&mut self, index: u32, now: u64, limits: &Limits) -> Part {
         let Some(active) = self.flows.active(index) else {
             return Part::Failed(Code::ABORTED);
         };
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op);
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
+        let small = active.work.small();
         let mut rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => self.message_op(dest, submitted, total, imm, start),
@@ -208,6 +213,10 @@ impl Inner {
         if len == 0 && rest > 0 {
             return Part::Failed(Code::RESOURCES);
         }
+        if let Some(small) = small {
+            let max = self.proto.per_packet(&op, small.len);
+            self.flows.gather(index, small, max, now, limits);
+        }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }
 
@@ -220,7 +229,7 @@ impl Inner {
         let total = u64::from(active.work.len);
         let request = Request {
             op,
-            count: 1,
+            count: active.count,
             len: len as u32,
             token: u64::from(index) << 32 | active.submitted,
         };
@@ -247,12 +256,16 @@ impl Inner {
         token: u64,
         mut result: Result<(), Code>,
         original: Option<u64>,
+        failed_op: Option<u32>,
         now: u64,
     ) {
         let index = (token >> 32) as u32;
         let Some(active) = self.flows.active(index) else {
             return;
         };
+        if !active.more.is_empty() {
+            return self.small_ended(index, result, failed_op);
+        }
         active.transactions = active.transactions.saturating_sub(1);
         if let Some(value) = original {
             result = result.and_then(|()| active.work.place_original(value));
@@ -265,6 +278,38 @@ impl Inner {
                 self.flows.wake(flow);
             }
             Err(code) => self.work_failed(index, code, now),
+        }
+    }
+
+    /// A transaction of several works has ended. When the peer has refused one of them, the writes
+    /// before it are done [proto 4.18], and all others are repeated alone: what one may not do is
+    /// no fault of the others.
+    fn small_ended(&mut self, index: u32, result: Result<(), Code>, failed_op: Option<u32>) {
+        let Some(active) = self.flows.finish(index) else {
+            return;
+        };
+        let running = matches!(self.state, ConnState::Established | ConnState::Draining);
+        let done = match (failed_op, active.work.op) {
+            (Some(failed), WorkOp::Write { .. }) if running => Some(failed),
+            (Some(_), _) if running => Some(0),
+            _ => None,
+        };
+        active.work.set_slot(active.flow);
+        let mut works = active.more;
+        works.push_front(active.work);
+        let mut again = List::new();
+        let mut number = 0;
+        while let Some(work) = works.pop_front() {
+            match (result, done) {
+                (Ok(()), _) => work.ticket.complete(Ok(())),
+                (Err(_), Some(done)) if number < done => work.ticket.complete(Ok(())),
+                (Err(_), Some(_)) => again.push_back(work),
+                (Err(code), None) => work.ticket.complete(Err(code)),
+            }
+            number = number.saturating_add(1);
+        }
+        while let Some(work) = again.pop_back() {
+            self.flows.repeat(work);
         }
     }
 
@@ -328,6 +373,45 @@ impl Inner {
     }
 }
 
+/// A packet that the device's queue had no room for [proto 3.21].
+#[derive(Default)]
+pub(super) struct Deferred {
+    packet: Option<Transmit>,
+    /// When to try again, ns, and the pause until then.
+    retry: u64,
+    pause: u64,
+    /// Since when there has been no room, ns; 0: there was.
+    since: u64,
+}
+
+/// First and longest pause before a packet is offered again, ns.
+const RETRY_MIN: u64 = 20_000;
+const RETRY_MAX: u64 = 1_000_000;
+/// A queue that takes nothing for this long, ns, loses what it is given.
+const DEFER_MAX: u64 = 1_000_000_000;
+
+impl Deferred {
+    /// When the packet is due, if there is one.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.packet.as_ref().map(|_| self.retry)
+    }
+
+    /// There was no room for the packet. False: there has been none for too long, the packet is lost.
+    fn put(&mut self, packet: Transmit, now: u64) -> bool {
+        if self.since == 0 {
+            self.since = now;
+            self.pause = RETRY_MIN;
+        }
+        if now.saturating_sub(self.since) > DEFER_MAX {
+            return false;
+        }
+        self.packet = Some(packet);
+        self.retry = now.saturating_add(self.pause);
+        self.pause = self.pause.saturating_mul(2).min(RETRY_MAX);
+        true
+    }
+}
+
 /// Why no packet came of a transmission.
 enum BuildError {
     /// Try again later: the packet counts as lost.
@@ -340,7 +424,17 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        while let Some(transmit) = inner.proto.poll_transmit(now) {
+        loop {
+            if inner.deferred.due().is_some_and(|due| due > now) {
+                break;
+            }
+            let next = match inner.deferred.packet.take() {
+                Some(packet) => inner.proto.recheck(&packet),
+                None => None,
+            };
+            let Some(transmit) = next.or_else(|| inner.proto.poll_transmit(now)) else {
+                break;
+            };
             progress = true;
             let way = inner.ways.choose(&transmit, now);
             let Some(path) = inner.ways.path(way) else {
@@ -368,8 +462,10 @@ impl Conn {
                 // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
                 inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
             }
-            if inner.ways.send(way, skb, inner.sprayed, now).is_err() {
-                count(&mut inner.stats.tx_path_errors, 1);
+            match inner.ways.send(way, skb, inner.sprayed, now) {
+                Ok(()) => inner.deferred.since = 0,
+                Err(e) if e == enobufs() && inner.deferred.put(transmit, now) => {}
+                Err(_) => count(&mut inner.stats.tx_path_errors, 1),
             }
         }
         progress
@@ -383,31 +479,44 @@ impl Conn {
         headroom: usize,
         transmit: &Transmit,
     ) -> Result<SkBuff, BuildError> {
+        let mut active = None;
+        let mut block = 0;
+        match &transmit.payload {
+            Payload::Request(request) => {
+                active = flows
+                    .active((request.token >> 32) as u32)
+                    .map(|active| &*active);
+                block = request.len;
+            }
+            Payload::Reply(reply) => block = reply.len,
+            _ => {}
+        }
         let mut headers = [0u8; HEADERS_MAX];
+        let mut works = active.into_iter().flat_map(flow::Active::works);
         let len = proto
-            .emit(transmit, &mut headers, |_| 0)
+            .emit(transmit, &mut headers, |_| {
+                works.next().map_or(0, |work| work.remote())
+            })
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
-        let linear = headers.len().saturating_add(work::COPY_MAX);
+        let copied = match block as usize {
+            ..=work::COPY_MAX => transmit.data_len(),
+            _ => 0,
+        };
+        let linear = headers.len().saturating_add(copied);
         let mut skb = SkBuff::alloc(headroom, linear).ok_or(BuildError::NoMemory)?;
         let no_memory = |_| BuildError::NoMemory;
         skb.put(headers).map_err(no_memory)?;
         match &transmit.payload {
             Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => {}
             Payload::Request(request) if request.has_data => {
-                let active = flows
-                    .active((request.token >> 32) as u32)
-                    .ok_or(BuildError::NoMemory)?;
-                let first = first_byte(request.token);
-                active
-                    .work
-                    .attach(
-                        first.saturating_add(request.offset.into()),
-                        request.len as usize,
-                        &mut skb,
-                    )
-                    .map_err(no_memory)?;
-                skb.put_zero(request.pad.into()).map_err(no_memory)?;
+                let active = active.ok_or(BuildError::NoMemory)?;
+                let first = first_byte(request.token).saturating_add(request.offset.into());
+                for work in active.works().take(transmit.tal.num_ops.into()) {
+                    work.attach(first, request.len as usize, &mut skb)
+                        .map_err(no_memory)?;
+                    skb.put_zero(request.pad.into()).map_err(no_memory)?;
+                }
             }
             Payload::Request(_) => {}
             Payload::Reply(reply) => {

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <net/arp.h>
 #include <net/dst_cache.h>
+#include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/ndisc.h>
@@ -488,6 +489,72 @@ drop:
 	return err;
 }
 
+static void superp_path_push_udp(struct superp_path *path, struct sk_buff *skb,
+				 const struct superp_udp_ip *header)
+{
+	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
+
+	skb_reset_transport_header(skb);
+	udp->source = htons(header->sport);
+	udp->dest = htons(path->config.dport);
+	udp->len = htons(skb->len);
+}
+
+/*
+ * These two are udp_tunnel_xmit_skb() and udp_tunnel6_xmit_skb(), which do not say whether the
+ * device's queue has taken the packet. The route is given up.
+ */
+static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, struct rtable *rt,
+			       __be32 saddr, const struct superp_udp_ip *header)
+{
+	__be32 daddr = path->remote.s6_addr32[3];
+	struct iphdr *ip;
+	int err;
+
+	superp_path_push_udp(path, skb, header);
+	udp_set_csum(false, skb, saddr, daddr, skb->len);
+	skb_scrub_packet(skb, false);
+	skb_clear_hash_if_not_l4(skb);
+	skb_dst_set(skb, &rt->dst);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+
+	ip = skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip->version = 4;
+	ip->ihl = sizeof(*ip) >> 2;
+	ip->frag_off = ip_mtu_locked(&rt->dst) ? 0 : htons(IP_DF);
+	ip->protocol = IPPROTO_UDP;
+	ip->tos = header->tclass;
+	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(&rt->dst);
+	ip->saddr = saddr;
+	ip->daddr = daddr;
+	__ip_select_ident(path->net, ip, 1);
+	err = ip_local_out(path->net, NULL, skb);
+	return err > 0 ? net_xmit_errno(err) : err;
+}
+
+static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
+			       struct dst_entry *dst, const struct in6_addr *saddr,
+			       const struct superp_udp_ip *header)
+{
+	struct ipv6hdr *ip;
+	int err;
+
+	superp_path_push_udp(path, skb, header);
+	skb_dst_set(skb, dst);
+	udp6_set_csum(false, skb, saddr, &path->remote, skb->len);
+	ip = __skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip6_flow_hdr(ip, header->tclass, htonl(header->flow_label));
+	ip->nexthdr = IPPROTO_UDP;
+	ip->hop_limit = header->hop_limit ? : ip6_dst_hoplimit(dst);
+	ip->saddr = *saddr;
+	ip->daddr = path->remote;
+	memset(skb->cb, 0, sizeof(struct inet6_skb_parm));
+	err = ip6_local_out(path->net, NULL, skb);
+	return err > 0 ? net_xmit_errno(err) : err;
+}
+
 /* The destination is the path's. So is the source, if there is none in the header. */
 static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
 				 const struct superp_udp_ip *header)
@@ -510,11 +577,7 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	udp_tunnel_xmit_skb(rt, NULL, skb, source->s6_addr32[3] ? : saddr,
-			    path->remote.s6_addr32[3], header->tclass,
-			    header->hop_limit ? : ip4_dst_hoplimit(&rt->dst), htons(IP_DF),
-			    htons(header->sport), htons(path->config.dport), false, false, 0);
-	return 0;
+	return superp_path_output4(path, skb, rt, source->s6_addr32[3] ? : saddr, header);
 
 drop_route:
 	ip_rt_put(rt);
@@ -544,12 +607,8 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	udp_tunnel6_xmit_skb(dst, NULL, skb, NULL, ipv6_addr_any(source) ? &saddr : source,
-			     &path->remote, header->tclass,
-			     header->hop_limit ? : ip6_dst_hoplimit(dst),
-			     htonl(header->flow_label), htons(header->sport),
-			     htons(path->config.dport), false, 0);
-	return 0;
+	return superp_path_output6(path, skb, dst, ipv6_addr_any(source) ? &saddr : source,
+				   header);
 
 drop_route:
 	dst_release(dst);
@@ -593,7 +652,7 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
  *
  * Context: process or softirq, bottom halves off.
  * Return: 0 or a negative errno: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM, -ENOBUFS if
- * it was dropped at once, and those of route lookups.
+ * the device's queue had no room for it, and those of route lookups.
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {

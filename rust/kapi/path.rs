@@ -104,7 +104,7 @@ impl Path {
     ///
     /// `Ok` is as much as is known: a device or queue may still drop it. The packet is gone in
     /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route lookup (UDP),
-    /// `ENOMEM`, `ENOBUFS` if the device's queue dropped it at once.
+    /// `ENOMEM`, `ENOBUFS` if the device's queue had no room for it.
     pub(crate) fn transmit(&self, skb: SkBuff, entropy: u16) -> Result {
         // SAFETY: By the type invariants; the packet is given up.
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw(), entropy) })

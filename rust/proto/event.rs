@@ -17,6 +17,8 @@ pub enum Event {
         result: Result<(), Code>,
         /// Of an atomic that succeeded: what was in memory before.
         original: Option<u64>,
+        /// Which operation the peer refused, of a request with several.
+        failed_op: Option<u32>,
     },
     /// `submit` refused for lack of room, and there is room now.
     Writable,

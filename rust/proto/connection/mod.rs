@@ -309,6 +309,22 @@ impl<A: Slabs> Connection<A> {
         self.initiator.max_len(op)
     }
 
+    /// Operations of `len` bytes each, up to `tal_max_ops_per_pkt`, that one packet takes, and for reads
+    /// also one packet of the answer; 0 if not even one fits, 1 for kinds that are always alone.
+    pub fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
+        self.initiator.per_packet(op, len)
+    }
+
+    /// Whether a request submitted now has a slot, and its packets would not wait for room in the send
+    /// window behind others of this end. An owner that submits only then can pack what gathers
+    /// meanwhile; it tries again after each call that changes the connection.
+    pub fn ready(&mut self) -> bool {
+        self.initiator.has_slot()
+            && (self.config.lite
+                || !self.initiator.has_packet()
+                || self.send.has_room(self.receive.ack_psn()))
+    }
+
     /// Least bytes of each operation of a request of this kind.
     pub fn min_request_len(&self, op: &ReqOp) -> u32 {
         self.initiator.min_len(op)

@@ -54,6 +54,29 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// What is left to send of a packet that was given out and has not been sent: the packet as it was,
+    /// or without a payload that nobody waits for any more, or nothing. For an owner whose device had
+    /// no room, and who sends it before it asks for the next one.
+    pub fn recheck(&self, transmit: &Transmit) -> Option<Transmit> {
+        if !self.running() {
+            return None;
+        }
+        if transmit.payload == Payload::None {
+            return Some(*transmit);
+        }
+        if !self.config.lite && !self.send.awaits(transmit.psn) {
+            return None;
+        }
+        let Payload::Request(request) = &transmit.payload else {
+            return Some(*transmit);
+        };
+        match self.initiator.packet(request.xid, transmit.tal.seqno) {
+            Some((_, now)) if now.token == request.token => Some(*transmit),
+            _ if self.config.lite => None,
+            _ => Some(transmit.without_payload()),
+        }
+    }
+
     /// Ends the time in which the window is too full for what there is to send.
     fn unblock(&mut self, now: u64) {
         if let Some(since) = self.blocked.take() {

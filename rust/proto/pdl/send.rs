@@ -188,6 +188,11 @@ impl<A: Slabs> SendWindow<A> {
         self.next_spsn.wrapping_sub(self.unacked_spsn())
     }
 
+    /// Whether a PSN has been assigned and not acknowledged, not even selectively.
+    pub(crate) fn awaits(&self, psn: u32) -> bool {
+        psn.wrapping_sub(self.unacked_spsn()) < self.outstanding() && self.acked.bits(psn) & 1 == 0
+    }
+
     /// PSNs in the window that carry something.
     pub(crate) fn data_outstanding(&self) -> u32 {
         self.data

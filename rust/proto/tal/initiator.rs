@@ -45,6 +45,8 @@ struct Transaction {
     bytes: u64,
     /// Answer to an atomic.
     original: Option<u64>,
+    /// The operation of several that the target refused.
+    failed_op: Option<u32>,
 }
 
 impl Default for Transaction {
@@ -64,7 +66,19 @@ impl Default for Transaction {
             reception: Reception::default(),
             bytes: 0,
             original: None,
+            failed_op: None,
         }
+    }
+}
+
+impl Transaction {
+    /// Which of several operations is at this place of the request.
+    fn operation(&self, seqno: u16, opnum: u8) -> Option<u32> {
+        let number = u32::from(seqno)
+            .checked_mul(self.layout.ops.into())?
+            .checked_add(opnum.into())?;
+        let several = self.request.count > 1 && opnum < self.layout.ops;
+        (several && number < self.request.count.into()).then_some(number)
     }
 }
 
@@ -136,6 +150,16 @@ impl<A: Slabs> Initiator<A> {
 
     pub(crate) fn max_len(&self, op: &ReqOp) -> u64 {
         self.limits.max_len(op)
+    }
+
+    pub(crate) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
+        self.limits.per_packet(op, len)
+    }
+
+    /// Whether a slot is free.
+    pub(crate) fn has_slot(&self) -> bool {
+        let used = self.next_ixid.wrapping_sub(self.unacked_ixid);
+        u32::from(used) < self.window
     }
 
     pub(crate) fn min_len(&self, op: &ReqOp) -> u32 {
@@ -216,21 +240,17 @@ impl<A: Slabs> Initiator<A> {
     }
 
     fn has_room(&self, op: &ReqOp) -> bool {
-        let used = self.next_ixid.wrapping_sub(self.unacked_ixid);
         let writes = matches!(
             op,
             ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Atomic { .. }
         );
-        u32::from(used) < self.window
-            && self.barrier_all.is_none()
-            && !(writes && self.barrier_writes.is_some())
+        self.has_slot() && self.barrier_all.is_none() && !(writes && self.barrier_writes.is_some())
     }
 
     /// Whether the owner, having been refused, may try again now. Tells once.
     pub(crate) fn take_room(&mut self) -> bool {
-        let used = self.next_ixid.wrapping_sub(self.unacked_ixid);
         let held = self.barrier_all.is_some() || self.barrier_writes.is_some();
-        let room = u32::from(used) < self.window && !held;
+        let room = self.has_slot() && !held;
         let tell = self.want_room && room;
         self.want_room &= !tell;
         tell
@@ -383,6 +403,9 @@ impl<A: Slabs> Initiator<A> {
                     major: op.major,
                     minor: op.minor,
                 };
+                if let Some(slot) = self.slots.get_mut(xid.into()) {
+                    slot.failed_op = slot.operation(op.seqno, op.opnum);
+                }
                 self.end(xid, Err(code));
                 Ok(Step::Complete)
             }
@@ -485,13 +508,14 @@ impl<A: Slabs> Initiator<A> {
         };
         slot.state = State::Told(result.is_ok());
         let token = slot.request.token;
-        let original = slot.original;
+        let (original, failed_op) = (slot.original, slot.failed_op);
         self.retire();
         Some(Event::Completed {
             xid,
             token,
             result,
             original,
+            failed_op,
         })
     }
 

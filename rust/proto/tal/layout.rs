@@ -110,6 +110,19 @@ impl Limits {
         }
     }
 
+    /// Operations of `len` bytes each that one packet takes, and for reads also one packet of the reply.
+    pub(super) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
+        match op.opcode() {
+            Opcode::Read => {
+                let each = Opcode::Read.header_len() as u32;
+                let by_request = self.room.checked_div(each).unwrap_or(0);
+                self.ops_max(Opcode::ReadResponse, len).min(by_request)
+            }
+            opcode @ (Opcode::Write | Opcode::WriteExt | Opcode::Send) => self.ops_max(opcode, len),
+            _ => 1,
+        }
+    }
+
     /// Least bytes of each operation of a request.
     pub(super) fn min_len(&self, op: &ReqOp) -> u32 {
         match op {

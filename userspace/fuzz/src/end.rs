@@ -280,7 +280,10 @@ impl End {
                     token,
                     result,
                     original,
+                    failed_op,
                 } => {
+                    let count = u32::from(self.submitted[token as usize].request.count);
+                    assert!(failed_op.is_none_or(|op| result.is_err() && count > 1 && op < count));
                     let submitted = &mut self.submitted[token as usize];
                     assert_eq!(submitted.xid, xid);
                     let before = submitted.result.replace(result);

@@ -257,6 +257,7 @@ impl End {
                     token,
                     result,
                     original,
+                    ..
                 } => {
                     self.completions += 1;
                     let fifth = self.completions % 5 == 0;

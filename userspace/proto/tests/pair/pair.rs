@@ -39,6 +39,8 @@ pub(crate) struct End {
     pub(crate) completed: HashMap<u64, Result<(), Code>>,
     /// What atomics brought.
     pub(crate) originals: HashMap<u64, u64>,
+    /// The operation of several that was refused.
+    pub(crate) failed_op: HashMap<u64, u32>,
     /// Tokens in the order of completion.
     pub(crate) order: Vec<u64>,
     pub(crate) reports: Vec<Report>,
@@ -69,6 +71,7 @@ impl End {
             submitted: HashMap::new(),
             completed: HashMap::new(),
             originals: HashMap::new(),
+            failed_op: HashMap::new(),
             order: Vec::new(),
             reports: Vec::new(),
             broken: None,
@@ -180,7 +183,9 @@ impl End {
                     token,
                     result,
                     original,
+                    failed_op,
                 } => {
+                    self.failed_op.extend(failed_op.map(|op| (token, op)));
                     self.originals.extend(original.map(|value| (token, value)));
                     assert_eq!(self.submitted[&token].xid, xid);
                     let before = self.completed.insert(token, result);

@@ -4,6 +4,7 @@
 mod answers;
 mod delivery;
 mod numbers;
+mod packing;
 mod transactions;
 
 use crate::node::BASE;
