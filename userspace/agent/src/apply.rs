@@ -20,7 +20,7 @@ pub(crate) struct Failure {
 }
 
 /// Carries out the steps. When one fails before anything was removed, what was done is undone.
-pub(crate) fn apply(kernel: &mut dyn Kernel, plan: Plan) -> Result<Vec<Outcome>, Failure> {
+pub(crate) fn apply(kernel: &mut dyn Kernel, plan: Plan) -> Result<Vec<Outcome>, Box<Failure>> {
     for (i, step) in plan.steps.iter().enumerate() {
         let Err(error) = carry_out(kernel, step) else {
             continue;
@@ -28,12 +28,12 @@ pub(crate) fn apply(kernel: &mut dyn Kernel, plan: Plan) -> Result<Vec<Outcome>,
         let done = &plan.steps[..i];
         let undone = done.iter().all(|step| !removes(step)) && undo(kernel, done);
         let outcomes = outcomes(&plan, i, &error, undone);
-        return Err(Failure {
+        return Err(Box::new(Failure {
             object: step.object(),
             error,
             partial: !undone,
             outcomes,
-        });
+        }));
     }
     Ok(plan.outcomes)
 }

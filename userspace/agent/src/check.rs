@@ -97,10 +97,10 @@ impl Check<'_> {
         let (config, kernel) = (self.config, self.kernel);
         let mut seen = HashSet::new();
         for (i, port) in config.ports.iter().enumerate() {
-            let known = |device: &&str| *device == port.device;
+            let known = |device: &str| device == port.device;
             let names = || kernel.devices.iter().map(|device| device.device.as_str());
             // The loopback device is listed only while it is a port.
-            if port.device != "lo" && names().find(known).is_none() {
+            if port.device != "lo" && !names().any(known) {
                 let names: Vec<_> = names().collect();
                 let text = format!(
                     "there is no device {}: there are {}",

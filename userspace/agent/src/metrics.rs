@@ -123,6 +123,9 @@ pub(crate) fn metrics(status: &Status) -> String {
     text.0
 }
 
+/// A counter: its sum, and the values of connections by their place in the status.
+type Counter = (u64, Vec<(usize, u64)>);
+
 fn connections(text: &mut Text, status: &Status) {
     text.family("superp_connections", "gauge", "Connections, by state.");
     for state in [
@@ -140,7 +143,7 @@ fn connections(text: &mut Text, status: &Status) {
         );
     }
     // By counter, as the format wants it: the sum and each connection's.
-    let mut counters: BTreeMap<&str, (u64, Vec<(usize, u64)>)> = BTreeMap::new();
+    let mut counters: BTreeMap<&str, Counter> = BTreeMap::new();
     for (i, conn) in status.connections.iter().enumerate() {
         for (name, value) in conn.counters.iter().flatten() {
             let (sum, each) = counters.entry(name).or_default();
