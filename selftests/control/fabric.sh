@@ -37,6 +37,8 @@ number() { echo "${1#fx}"; }
 # network_up: four nodes on two bridges.
 network_up() {
 	local node net device
+	# The manager's own address is reached through it.
+	ip link set lo up || return 1
 	modprobe -q bridge || true
 	for net in mgmt fabric; do
 		ip link add "$net" type bridge || return 1

@@ -182,6 +182,15 @@ TEST_F(ring, inline__leaves_from_the_entry)
 	}
 }
 
+/*
+ * Rings for entries while completions that have not been taken may fill their
+ * queue: what is left in the ring is for the next time.
+ */
+static bool ring_again(struct side *side)
+{
+	return !kick(&side->context, &side->qp) || errno == ENOBUFS;
+}
+
 TEST_F_TIMEOUT(ring, many__complete_once_and_in_order, slowly(60))
 {
 	enum { COUNT = 20000 };
@@ -202,7 +211,7 @@ TEST_F_TIMEOUT(ring, many__complete_once_and_in_order, slowly(60))
 				break;
 			posted++;
 		}
-		ASSERT_EQ(0, kick(&self->a.context, &self->a.qp));
+		ASSERT_EQ(true, ring_again(&self->a));
 		ASSERT_EQ(true, cq_wait(&self->a.send_cq, &completion, WAIT_MS));
 		do {
 			ASSERT_EQ(done, completion.token);
@@ -377,7 +386,7 @@ TEST_F_TIMEOUT(ring, messages__wait_for_entries_and_keep_their_order, slowly(60)
 				break;
 			posted++;
 		}
-		ASSERT_EQ(0, kick(&self->a.context, &self->a.qp));
+		ASSERT_EQ(true, ring_again(&self->a));
 		while (cq_take(&self->b.recv_cq, &completion)) {
 			ASSERT_EQ(0, completion.major);
 			ASSERT_EQ(received, *(uint32_t *)(self->b.memory + received % 3 * 64));

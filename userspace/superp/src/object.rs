@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn rights_are_letters() {
-        assert_eq!(access(0), "----");
-        assert_eq!(access(uapi::SUPERP_ACCESS_REMOTE_WRITE), "-w--");
-        assert_eq!(access(15), "rwla");
+        assert_eq!(access(0), "-----");
+        assert_eq!(access(uapi::SUPERP_ACCESS_REMOTE_WRITE), "-w---");
+        assert_eq!(access(uapi::SUPERP_ACCESS_MASK), "rwlas");
     }
 }
