@@ -9,7 +9,8 @@
  */
 void superp_map_init(struct xarray *xa)
 {
-	xa_init(xa);
+	/* Tables also end in softirq, with the last packet that holds their owner. */
+	xa_init_flags(xa, XA_FLAGS_LOCK_BH);
 }
 
 /**
@@ -23,7 +24,7 @@ void superp_map_init(struct xarray *xa)
  */
 int superp_map_insert(struct xarray *xa, u32 key, void *entry)
 {
-	return xa_insert(xa, key, entry, GFP_KERNEL);
+	return xa_insert_bh(xa, key, entry, GFP_KERNEL);
 }
 
 /**
@@ -38,6 +39,19 @@ int superp_map_insert(struct xarray *xa, u32 key, void *entry)
  */
 int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old)
 {
-	*old = xa_store(xa, key, entry, GFP_KERNEL);
+	*old = xa_store_bh(xa, key, entry, GFP_KERNEL);
 	return xa_err(*old);
+}
+
+/**
+ * superp_map_erase - take an entry out
+ * @xa: the table
+ * @key: under which key
+ *
+ * Context: process.
+ * Return: the entry, or NULL.
+ */
+void *superp_map_erase(struct xarray *xa, u32 key)
+{
+	return xa_erase_bh(xa, key);
 }

@@ -168,7 +168,7 @@ impl<T: Send + Sync> RcuMap<T> {
     /// Takes an entry out of the xarray. The caller has to keep the second type invariant.
     fn erase(&self, key: u32) -> Option<Arc<T>> {
         // SAFETY: By the type invariant the xarray is initialised.
-        let entry = unsafe { bindings::xa_erase(self.xa.get(), key as usize) };
+        let entry = unsafe { c::superp_map_erase(self.xa.get().cast(), key) };
         // SAFETY: By the type invariant a non-null entry owns a reference, which is ours now.
         (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) })
     }
