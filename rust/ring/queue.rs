@@ -396,6 +396,9 @@ impl Queue {
             let Some(outcome) = slot.outcome.take() else {
                 break;
             };
+            head = head.wrapping_add(1);
+            // Who takes the completion may use the slot.
+            self.sq.set_consumer(head);
             match outcome {
                 _ if closed => self.send_cq.release(),
                 Ok(()) if !slot.signaled => self.send_cq.release(),
@@ -403,10 +406,8 @@ impl Queue {
                     .send_cq
                     .post(&self.cqe(slot.token, slot.len, slot.opcode, outcome.err())),
             }
-            head = head.wrapping_add(1);
         }
         flight.head = head;
-        self.sq.set_consumer(head);
         drop(flight);
         if fails {
             self.fail();
