@@ -669,23 +669,7 @@ impl Socket {
     }
 
     fn mr_query(&self, arg: usize) -> Result {
-        let query: MrInfo = read_argument(arg)?;
-        if query.rsvd != 0 {
-            return Err(EINVAL);
-        }
-        let info = self.region(query.key)?.info();
-        let answer = MrInfo {
-            key: info.key,
-            access: info.access,
-            partition: info.partition,
-            rsvd: 0,
-            addr: info.addr,
-            length: info.len,
-            rma_addr: info.rma_addr,
-            remote_reads: info.remote_reads,
-            remote_writes: info.remote_writes,
-        };
-        write_argument(arg, &answer)
+        query_region(arg, |key| self.region(key))
     }
 
     fn mr_dereg(&self, dereg: &MrDereg) -> Result {
@@ -766,6 +750,27 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
         operand,
         compare,
     })
+}
+
+/// `SUPERP_IOC_MR_QUERY`, where `find` knows the regions. Process context.
+pub(crate) fn query_region(arg: usize, find: impl FnOnce(u32) -> Result<Arc<Region>>) -> Result {
+    let query: MrInfo = read_argument(arg)?;
+    if query.rsvd != 0 {
+        return Err(EINVAL);
+    }
+    let info = find(query.key)?.info();
+    let answer = MrInfo {
+        key: info.key,
+        access: info.access,
+        partition: info.partition,
+        rsvd: 0,
+        addr: info.addr,
+        length: info.len,
+        rma_addr: info.rma_addr,
+        remote_reads: info.remote_reads,
+        remote_writes: info.remote_writes,
+    };
+    write_argument(arg, &answer)
 }
 
 /// Copies the argument of an ioctl from the program.

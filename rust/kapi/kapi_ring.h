@@ -12,6 +12,7 @@
 struct net;
 struct proto_ops;
 struct sock;
+struct socket;
 struct superp_shared;
 
 /* Macros with casts are numbers to Rust only as enumerators. */
@@ -26,6 +27,7 @@ enum superp_ring_ioctl {
 /* Of sock.c, which makes and registers sockets of every type. */
 extern struct proto_ops superp_ring_ops;
 void *superp_sock_state(const struct sock *sk);
+int superp_sock_end(struct socket *sock, void (*release)(void *state));
 
 /* Called by Rust. */
 struct superp_shared *superp_shared_alloc(size_t size, int *err);

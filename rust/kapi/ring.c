@@ -135,18 +135,7 @@ void superp_ring_resched(void)
 
 static int superp_ring_release(struct socket *sock)
 {
-	struct sock *sk = sock->sk;
-
-	if (!sk)
-		return 0;
-	/* After this nobody wakes the socket. */
-	superp_rust_ring_release(superp_sock_state(sk));
-	lock_sock(sk);
-	sock_orphan(sk);
-	sock->sk = NULL;
-	release_sock(sk);
-	sock_put(sk);
-	return 0;
+	return superp_sock_end(sock, superp_rust_ring_release);
 }
 
 static __poll_t superp_ring_poll(struct file *file, struct socket *sock, poll_table *wait)

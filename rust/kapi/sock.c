@@ -36,11 +36,6 @@ struct superp_sock {
 
 static int superp_family __ro_after_init;
 
-static void *superp_state(const struct sock *sk)
-{
-	return container_of_const(sk, struct superp_sock, sk)->state;
-}
-
 /**
  * superp_sock_state - the Rust half of a socket of any type
  * @sk: the socket
@@ -49,7 +44,7 @@ static void *superp_state(const struct sock *sk)
  */
 void *superp_sock_state(const struct sock *sk)
 {
-	return superp_state(sk);
+	return container_of_const(sk, struct superp_sock, sk)->state;
 }
 
 static struct superp_sock_from *superp_from(struct sk_buff *skb)
@@ -78,20 +73,32 @@ static int superp_check_name(const void *name, int len,
 	return 0;
 }
 
-static int superp_release(struct socket *sock)
+/**
+ * superp_sock_end - release() of a socket of any type
+ * @sock: the socket
+ * @release: of its Rust half; after it no completion and no message finds the socket
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int superp_sock_end(struct socket *sock, void (*release)(void *state))
 {
 	struct sock *sk = sock->sk;
 
 	if (!sk)
 		return 0;
-	/* After this no completion and no message finds the socket. */
-	superp_rust_sock_release(superp_state(sk));
+	release(superp_sock_state(sk));
 	lock_sock(sk);
 	sock_orphan(sk);
 	sock->sk = NULL;
 	release_sock(sk);
 	sock_put(sk);
 	return 0;
+}
+
+static int superp_release(struct socket *sock)
+{
+	return superp_sock_end(sock, superp_rust_sock_release);
 }
 
 /* A grace period after the last reference (SOCK_RCU_FREE): nobody queues any more. */
@@ -110,13 +117,13 @@ static int superp_bind(struct socket *sock, struct sockaddr_unsized *addr,
 	err = superp_check_name(addr, len, &name);
 	if (err)
 		return err;
-	return superp_rust_sock_bind(superp_state(sock->sk), &name);
+	return superp_rust_sock_bind(superp_sock_state(sock->sk), &name);
 }
 
 static int superp_connect(struct socket *sock, struct sockaddr_unsized *addr,
 			  int len, int flags)
 {
-	const void *state = superp_state(sock->sk);
+	const void *state = superp_sock_state(sock->sk);
 	struct sockaddr_superp name;
 	int err;
 
@@ -138,7 +145,7 @@ static int superp_getname(struct socket *sock, struct sockaddr *addr, int peer)
 	int err;
 
 	memset(name, 0, sizeof(*name));
-	err = superp_rust_sock_getname(superp_state(sock->sk), peer, name);
+	err = superp_rust_sock_getname(superp_sock_state(sock->sk), peer, name);
 	if (err)
 		return err;
 	name->ssp_family = superp_family;
@@ -151,7 +158,7 @@ static __poll_t superp_poll(struct file *file, struct socket *sock,
 	/* Says "writable" always: the family does not use sk_wmem_alloc. */
 	__poll_t mask = datagram_poll(file, sock, wait);
 
-	if (!superp_rust_sock_writable(superp_state(sock->sk)))
+	if (!superp_rust_sock_writable(superp_sock_state(sock->sk)))
 		mask &= ~(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
 	return mask;
 }
@@ -172,10 +179,10 @@ static int superp_ioctl(struct socket *sock, unsigned int cmd,
 		spin_unlock_bh(&sk->sk_receive_queue.lock);
 		return put_user(amount, (int __user *)arg);
 	case SIOCOUTQ:
-		amount = superp_rust_sock_queued(superp_state(sk));
+		amount = superp_rust_sock_queued(superp_sock_state(sk));
 		return put_user(amount, (int __user *)arg);
 	default:
-		return superp_rust_sock_ioctl(superp_state(sk), cmd, arg);
+		return superp_rust_sock_ioctl(superp_sock_state(sk), cmd, arg);
 	}
 }
 
@@ -274,7 +281,7 @@ static int superp_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 		if (err)
 			return err;
 	}
-	return superp_rust_sock_send(superp_state(sock->sk), &send);
+	return superp_rust_sock_send(superp_sock_state(sock->sk), &send);
 }
 
 static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
@@ -645,7 +652,7 @@ long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
 int superp_sock_wait_space(struct sock *sk, long *timeo)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
-	const void *state = superp_state(sk);
+	const void *state = superp_sock_state(sk);
 	int err = 0;
 
 	add_wait_queue(sk_sleep(sk), &wait);

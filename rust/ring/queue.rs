@@ -410,7 +410,7 @@ impl Queue {
         flight.head = head;
         drop(flight);
         if fails {
-            self.fail();
+            self.flush_receives();
         }
     }
 

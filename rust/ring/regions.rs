@@ -7,12 +7,12 @@ use kernel::{prelude::*, sync::Arc};
 use crate::{
     kapi::{
         map::RcuMap,
-        sock::{MrDereg, MrInfo, MrReg},
+        sock::{MrDereg, MrReg},
     },
     node::Node,
     proto::Code,
     region::{self, Region},
-    socket::{read_argument, write_argument},
+    socket::{query_region, read_argument, write_argument},
 };
 
 /// Regions by key, found without a lock: messages that arrive look for the buffers of theirs.
@@ -74,25 +74,7 @@ impl Regions {
 
     /// `SUPERP_IOC_MR_QUERY`. Process context.
     pub(super) fn query(&self, arg: usize) -> Result {
-        let query: MrInfo = read_argument(arg)?;
-        if query.rsvd != 0 {
-            return Err(EINVAL);
-        }
-        let info = self.table.get(query.key).ok_or(ENOENT)?.info();
-        write_argument(
-            arg,
-            &MrInfo {
-                key: info.key,
-                access: info.access,
-                partition: info.partition,
-                rsvd: 0,
-                addr: info.addr,
-                length: info.len,
-                rma_addr: info.rma_addr,
-                remote_reads: info.remote_reads,
-                remote_writes: info.remote_writes,
-            },
-        )
+        query_region(arg, |key| self.table.get(key).ok_or(ENOENT))
     }
 
     /// `SUPERP_IOC_MR_DEREG`. Process context, sleeps for two grace periods.
