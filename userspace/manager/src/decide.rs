@@ -655,6 +655,7 @@ pub fn configuration(state: &State, name: &str, node: &NodeRecord) -> agent::Con
             parameters: state.params.clone(),
             manager: None,
             partitions: partitions.into_iter().collect(),
+            rma: node.node.rma,
         },
         ports: node.node.ports.iter().map(port).collect(),
         connections,
