@@ -207,7 +207,7 @@ impl Work {
             WorkOp::Read { .. } => true,
             _ => return None,
         };
-        let fits = (1..=COPY_MAX).contains(&(self.len as usize));
+        let fits = (1..=COPY_MAX).contains(&self.len);
         (fits && !self.alone.load(Relaxed)).then_some(Small {
             read,
             len: self.len,
@@ -272,7 +272,7 @@ impl Work {
 
     /// Attaches `len` bytes from `offset` of the work to `skb`: copied when short, else as page
     /// fragments.
-    pub(crate) fn attach(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
+    pub(crate) fn attach(&self, offset: u64, len: usize, copied: bool, skb: &mut SkBuff) -> Result {
         if len == 0 {
             return Ok(());
         }
@@ -282,7 +282,13 @@ impl Work {
             return skb.put(data.get(offset..end).ok_or(EINVAL)?);
         }
         let (pages, base) = self.pages().ok_or(EINVAL)?;
-        attach(pages, base.checked_add(offset).ok_or(EINVAL)?, len, skb)
+        attach(
+            pages,
+            base.checked_add(offset).ok_or(EINVAL)?,
+            len,
+            copied,
+            skb,
+        )
     }
 
     /// Places `len` bytes of a Read response from `skb` at `offset` of the work.
@@ -311,11 +317,23 @@ impl Work {
 
 /// Blocks up to this many bytes are copied behind the headers: cheaper than a page reference,
 /// and a short block needs room for its padding.
-pub(crate) const COPY_MAX: usize = 192;
+const COPY_MAX: u32 = 192;
 
-/// Attaches bytes of `pages` to `skb`, after its headers.
-pub(crate) fn attach(pages: &Pages, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
-    if len <= COPY_MAX {
+/// Whether the blocks of a packet, `count` of `len` bytes, are copied behind its headers. Otherwise
+/// the packet shares their pages.
+pub(crate) fn are_copied(count: u8, len: u32) -> bool {
+    len <= COPY_MAX || !Pages::fit(count.into(), len)
+}
+
+/// Attaches bytes of `pages` to `skb`, after its headers, which has room for them if they are `copied`.
+pub(crate) fn attach(
+    pages: &Pages,
+    offset: u64,
+    len: usize,
+    copied: bool,
+    skb: &mut SkBuff,
+) -> Result {
+    if copied {
         pages.copy_out(offset, skb.extend(len).ok_or(EINVAL)?)
     } else {
         pages.add_frags(offset, len, skb)

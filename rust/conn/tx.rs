@@ -499,11 +499,9 @@ impl Conn {
             })
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
-        let copied = match block as usize {
-            ..=work::COPY_MAX => transmit.data_len(),
-            _ => 0,
-        };
-        let linear = headers.len().saturating_add(copied);
+        let copied = work::are_copied(transmit.tal.num_ops, block);
+        let data = if copied { transmit.data_len() } else { 0 };
+        let linear = headers.len().saturating_add(data);
         let mut skb = SkBuff::alloc(headroom, linear).ok_or(BuildError::NoMemory)?;
         let no_memory = |_| BuildError::NoMemory;
         skb.put(headers).map_err(no_memory)?;
@@ -513,7 +511,7 @@ impl Conn {
                 let active = active.ok_or(BuildError::NoMemory)?;
                 let first = first_byte(request.token).saturating_add(request.offset.into());
                 for work in active.works().take(transmit.tal.num_ops.into()) {
-                    work.attach(first, request.len as usize, &mut skb)
+                    work.attach(first, request.len as usize, copied, &mut skb)
                         .map_err(no_memory)?;
                     skb.put_zero(request.pad.into()).map_err(no_memory)?;
                 }
@@ -521,7 +519,7 @@ impl Conn {
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
                 for read in proto.reply_reads(reply) {
-                    self.attach_reply(read.address, reply.len, &mut skb)?;
+                    self.attach_reply(read.address, reply.len, copied, &mut skb)?;
                     skb.put_zero(reply.pad.into()).map_err(no_memory)?;
                 }
             }
@@ -531,7 +529,13 @@ impl Conn {
 
     /// Attaches bytes that the peer reads. The region is looked up for every packet: after its
     /// release none of its memory leaves any more.
-    fn attach_reply(&self, address: u64, len: u32, skb: &mut SkBuff) -> Result<(), BuildError> {
+    fn attach_reply(
+        &self,
+        address: u64,
+        len: u32,
+        copied: bool,
+        skb: &mut SkBuff,
+    ) -> Result<(), BuildError> {
         let region = self
             .node
             .region_at(address)
@@ -544,7 +548,7 @@ impl Conn {
                 self.identity.partition,
             )
             .map_err(BuildError::Reply)?;
-        work::attach(region.pages(), offset, len as usize, skb)
+        work::attach(region.pages(), offset, len as usize, copied, skb)
             .map_err(|_| BuildError::NoMemory)?;
         region.count_read(len.into());
         Ok(())

@@ -84,6 +84,12 @@ impl Pages {
         }
     }
 
+    /// Whether one packet can share `count` blocks of `len` bytes, at least 1, wherever they begin.
+    pub(crate) fn fit(count: u32, len: u32) -> bool {
+        // SAFETY: It only computes.
+        unsafe { c::superp_pages_fit(count, len) }
+    }
+
     /// Appends `len` bytes from `offset` to a packet, which then shares these pages. Any context.
     ///
     /// Errors: `ERANGE` outside of the range, `E2BIG` if the packet would need more than

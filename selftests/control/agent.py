@@ -122,12 +122,22 @@ class Agent:
                 del path["tx-packets"], path["rx-packets"]
         ports = [{key: port[key] for key in ("name", "encap")} for port in self.superp("dev", "show")]
         params = [(param["name"], param["value"]) for param in self.superp("param", "show")]
-        return conns, ports, params
+        return conns, ports, params, self.rma_space()
+
+    def rma_space(self):
+        node = self.superp("node", "show")
+        return node["rma-base"], node["rma-size"]
 
 
 a, b = Agent(1), Agent(2)
 both = (a, b)
 TERM = 5
+# The part of each node of a global address space, which all traffic here uses.
+RMA_SIZE = 1 << 32
+
+
+def rma_base(agent):
+    return 0x1234 << 44 | agent.number << 32
 
 
 def configuration(agent, generation, cids=(1,), **node):
@@ -137,7 +147,12 @@ def configuration(agent, generation, cids=(1,), **node):
         "configuration": {
             "fabric": "lab",
             "generation": generation,
-            "node": {"partitions": [7], "parameters": {"pdl_window_size": 64}} | node,
+            "node": {
+                "partitions": [7],
+                "parameters": {"pdl_window_size": 64},
+                "rma": {"base": rma_base(agent), "size": RMA_SIZE},
+            }
+            | node,
             "ports": [{"device": "eth0"}],
             "connections": [
                 {"cid": cid, "peer": f"10.23.0.{other}", "peer_cid": cid, "device": "eth0", "ext": True}
@@ -194,8 +209,13 @@ def boot():
     for agent in both:
         told = agent.good("PUT", "/v1/configuration", configuration(agent, 1))
         same((told["state"], told["changed"]), ("ready", True), "answer")
-        actions = {(str(outcome["object"].get("id")), outcome["action"]) for outcome in told["outcomes"]}
-        same(actions, {("pdl_window_size", "set"), ("eth0", "created"), ("1", "created")}, "outcomes")
+        actions = {
+            (str(outcome["object"].get("id", outcome["object"]["kind"])), outcome["action"])
+            for outcome in told["outcomes"]
+        }
+        wanted = {("pdl_window_size", "set"), ("rma-space", "set"), ("eth0", "created"), ("1", "created")}
+        same(actions, wanted, "outcomes")
+        same(agent.rma_space(), (rma_base(agent), RMA_SIZE), "space of RMA addresses")
         same(agent.connection(1)["state"], "created", "state of the connection")
         same(agent.superp("conn", "show", "1")[0]["params"]["pdl_window_size"], 64, "window")
         agent.refused("generation", 409, "POST", "/v1/start", {"term": TERM, "generation": 2})
@@ -230,6 +250,7 @@ def bad_configuration():
     body = configuration(a, 2, (1, 2, 3))
     wrong = body["configuration"]
     wrong["node"]["parameters"] |= {"pdl_max_rtx": 3, "pdl_widow_size": 64}
+    wrong["node"]["rma"] = {"base": rma_base(a) + 8, "size": 0}
     wrong["ports"].append({"device": "eth9"})
     wrong["connections"][1] |= {"cid": 1, "parameters": {"pdl_window_size": 4}}
     wrong["connections"][2] |= {"spray": True, "partition": 8, "hop_limit": 16, "lladdr": "02:00"}
@@ -237,7 +258,8 @@ def bad_configuration():
     found = sorted(fault["pointer"].removeprefix("/configuration/") for fault in problem["faults"])
     at = "connections/2/"
     wanted = ["connections/1/cid", "connections/1/parameters/pdl_window_size", at + "hop_limit", at + "lladdr"]
-    wanted += [at + "partition", at + "spray", "node/parameters/pdl_widow_size", "ports/1/device"]
+    wanted += [at + "partition", at + "spray", "node/parameters/pdl_widow_size", "node/rma/base", "node/rma/size"]
+    wanted += ["ports/1/device"]
     same(found, wanted, "places of the mistakes")
     assert "eth0" in [fault["detail"] for fault in problem["faults"] if "eth9" in fault["detail"]][0], problem
     body = configuration(a, 2)
@@ -252,11 +274,16 @@ def bad_configuration():
 def kernel_refuses():
     before = a.kernel()
     body = configuration(a, 2, (1, 2, 3), parameters={"pdl_window_size": 64, "pdl_receive_budget": 4096})
+    del body["configuration"]["node"]["rma"]
     # Only the kernel knows that nothing leads there.
     body["configuration"]["connections"][2] |= {"peer": "192.0.2.1", "encap": "udp4", "device": None}
     problem = a.refused("kernel-refused", 422, "PUT", "/v1/configuration", body)
-    actions = {str(outcome["object"].get("id")): outcome["action"] for outcome in problem["outcomes"]}
-    same((actions["1"], actions["2"], actions["3"]), ("unchanged", "undone", "failed"), "outcomes")
+    actions = {
+        str(outcome["object"].get("id", outcome["object"]["kind"])): outcome["action"]
+        for outcome in problem["outcomes"]
+    }
+    told = [actions[of] for of in ("1", "2", "3", "rma-space")]
+    same(told, ["unchanged", "undone", "failed", "undone"], "outcomes")
     same(a.kernel(), before, "what the kernel has")
     same((a.status()["generation"], a.status()["state"]), (1, "started"), "generation and state")
 
@@ -313,11 +340,17 @@ def restart_under_traffic():
 
 def difference_is_seen():
     nodes.superp(1, "conn", "del", "2")
+    nodes.superp(1, "node", "set", "rma-base", "0")
     now = a.status()
-    same((now["state"], now["differences"]), ("partial", ["connection 2 is missing"]), "state")
+    wanted = [
+        f"space of RMA addresses is not as configured: by key -> {RMA_SIZE:#x} bytes from {rma_base(a):#x}",
+        "connection 2 is missing",
+    ]
+    same((now["state"], now["differences"]), ("partial", wanted), "state")
     parameters = {"pdl_window_size": 64, "pdl_receive_budget": 4096}
     told = a.good("PUT", "/v1/configuration", configuration(a, 2, (1, 2), parameters=parameters))
     same((told["state"], told["changed"]), ("ready", True), "answer")
+    same(a.rma_space(), (rma_base(a), RMA_SIZE), "space of RMA addresses")
     a.good("POST", "/v1/start", {"term": TERM, "generation": 2})
 
 
@@ -418,7 +451,8 @@ def shutdown():
         told = agent.good("POST", "/v1/shutdown", {"term": TERM, "grace_ms": 2000})
         same((told["state"], told["ports"]), ("shut-down", 1), "answer")
         node = agent.superp("node", "show")
-        same([node[of] for of in ("conns", "ports", "qps", "regions")], [0] * 4, "what is left")
+        left = [node[of] for of in ("conns", "ports", "qps", "regions", "rma-base", "rma-size")]
+        same(left, [0] * 6, "what is left")
         same(agent.status()["state"], "shut-down", "state")
         again = agent.good("POST", "/v1/shutdown", {"term": TERM})
         same((again["state"], again["processes"]), ("shut-down", []), "answer to the same again")

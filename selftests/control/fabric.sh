@@ -89,6 +89,7 @@ fabric() {
 		agent = "10.99.0.{n}:7779"
 		address = "10.23.0.{n}"
 		ports = [{ dev = "eth0" }]
+		rma = { base = 0x100_0000_0000, size = 0x1_0000_0000 }
 
 		[[connections]]
 		mesh = "fx[1-4]"
@@ -131,6 +132,8 @@ boots() {
 	tap_equal running "$(state .phase)" phase || return 1
 	for node in "${nodes[@]}"; do
 		tap_equal 3 "$(superp_states "$node" established)" "connections of $node" || return 1
+		tap_equal "$(((256 + $(number "$node")) << 32)) $((1 << 32))" \
+			"$(on "$node" superp -j node show | jq -r '"\(."rma-base") \(."rma-size")"')" "RMA addresses of $node" || return 1
 	done
 }
 
@@ -177,7 +180,7 @@ same_file_again() {
 
 wrong_file() {
 	sed 's/ext = true/ext = true\nwindow = 7/' "$folder/fabric.toml" >"$folder/wrong.toml"
-	tap_refused "wrong.toml:16:10: window 7 is outside 16..1024" superp-cm apply "$folder/wrong.toml" || return 1
+	tap_refused "wrong.toml:17:10: window 7 is outside 16..1024" superp-cm apply "$folder/wrong.toml" || return 1
 	tap_equal 1 "$(state .generation)" generation
 }
 

@@ -402,6 +402,20 @@ static inline void conn_down(int cid)
 	conn_command(&node_b, SUPERP_CMD_CONN_DEL, cid + 1);
 }
 
+/* What the link does to packets, both ways, in words of netem. */
+static inline int link_netem(const char *netem)
+{
+	return run("tc -n %s qdisc replace dev eth0 root netem %s", node_a.name, netem) ||
+	       run("tc -n %s qdisc replace dev eth0 root netem %s", node_b.name, netem);
+}
+
+/* The link does nothing to them any more, if it did. */
+static inline void link_clean(void)
+{
+	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_a.name);
+	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_b.name);
+}
+
 /* Each test, a process of its own, has ids that no other uses soon again. */
 static inline int conn_id(void)
 {

@@ -193,9 +193,12 @@ class Region:
         return whole[GUARD:-GUARD]
 
     def fill(self, value):
+        self.write(bytes([value]) * self.length)
+
+    def write(self, data):
         with open(self.path, "r+b") as file:
             file.seek(GUARD)
-            file.write(bytes([value]) * self.length)
+            file.write(data)
 
     def wait(self, offset, wanted):
         """Waits until the bytes are there."""

@@ -123,6 +123,15 @@ def many_operations(way):
         same(region.bytes()[:3000], wanted, "written")
 
 
+def blocks_of(response):
+    """OpNum and block of each operation of a Read response; all are of Seqno 0, from their beginning."""
+    ops, size = response.num_ops, len(response.body) // response.num_ops - 8
+    for i in range(ops):
+        seqno, opnum, offset = struct.unpack_from("<HBxI", response.body, 8 * i)
+        same((seqno, offset), (0, 0), "Seqno and Offset")
+        yield opnum, response.body[8 * ops + size * i :][:size]
+
+
 def reads(way):
     """Two reads in a packet are answered by their own Seqno and OpNum, a short one padded to 16."""
     p = peer(way)
@@ -132,16 +141,30 @@ def reads(way):
         got = {}
         while len(got) < 2:
             r = p.answer("Read response", lambda a: a.opcode == RESPONSE and a.xid == 0)
-            block = (len(r.body) - 8 * r.num_ops) // r.num_ops
-            for i in range(r.num_ops):
-                seqno, opnum, offset = struct.unpack_from("<HBxI", r.body, 8 * i)
-                same((seqno, offset), (0, 0), "Seqno and Offset")
-                got[opnum] = r.body[8 * r.num_ops + block * i :][:block]
+            got |= blocks_of(r)
             last = r
         same(sorted(got), [0, 1], "operations answered")
         same(got[0][:5] + got[1][:100], b"\x42" * 105, "data")
         assert len(got[0]) >= 16, "a block under 16 bytes"
         assert last.eom, "no end of message"
+        p.xid += 1
+        p.alive()
+
+
+def reads_across_pages(way):
+    """As many reads as a packet can have, each across the end of a page: more pieces of memory than a
+    packet of the kernel."""
+    p = peer(way, "tal_max_ops_per_pkt", "15")
+    with p.region() as region:
+        memory = random.randbytes(region.length)
+        region.write(memory)
+        end = -region.address % 4096
+        places = [end + 4096 * i - 200 for i in range(15)]
+        p.send(READ, b"".join(read_op(region.address + at, 400) for at in places), num_ops=15)
+        r = p.answer("Read response", lambda a: a.opcode == RESPONSE and a.xid == 0)
+        same((r.num_ops, r.eom), (15, True), "operations, end of message")
+        for opnum, block in blocks_of(r):
+            same(block, memory[places[opnum] :][:400], f"data of operation {opnum}")
         p.xid += 1
         p.alive()
 
@@ -603,6 +626,7 @@ try:
     for way in WAYS:
         results.case(f"{way}: 15 operations in a packet", many_operations, way)
         results.case(f"{way}: two reads in a packet", reads, way)
+        results.case(f"{way}: 15 reads in a packet, each across the end of a page", reads_across_pages, way)
         results.case(f"{way}: an error names the operation that failed", refused_operation, way)
         results.case(f"{way}: unknown and disabled opcodes are answered by errors", unknown_opcodes, way)
         results.case(f"{way}: blocks under 16 bytes are answered by errors", short_blocks, way)

@@ -156,13 +156,9 @@ TEST_F_TIMEOUT(atomic, bad_link__every_addition_counts_once, slowly(120))
 
 	memset(seen, 0, sizeof(seen));
 	self->remote[0] = 0;
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem loss 5%% duplicate 10%%",
-			 node_a.name));
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem loss 5%% duplicate 10%%",
-			 node_b.name));
+	ASSERT_EQ(0, link_netem("loss 5% duplicate 10%"));
 	EXPECT_EQ(0, count_up(self->a, self->local, &self->local_mr, &self->remote_mr, count));
-	run("tc -n %s qdisc del dev eth0 root", node_a.name);
-	run("tc -n %s qdisc del dev eth0 root", node_b.name);
+	link_clean();
 	ASSERT_EQ(count, self->remote[0]);
 	for (i = 0; i < count; i++) {
 		ASSERT_GT(count, self->local[i]);

@@ -45,20 +45,13 @@ FIXTURE_SETUP(fence)
 
 FIXTURE_TEARDOWN(fence)
 {
-	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_a.name);
-	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_b.name);
+	link_clean();
 	close(self->a);
 	close(self->b);
 	conn_down(self->cid);
 }
 
-static int bad_link(void)
-{
-	static const char netem[] = "delay 1ms 1ms loss 5% duplicate 10%";
-
-	return run("tc -n %s qdisc replace dev eth0 root netem %s", node_a.name, netem) ||
-	       run("tc -n %s qdisc replace dev eth0 root netem %s", node_b.name, netem);
-}
+#define BAD_LINK "delay 1ms 1ms loss 5% duplicate 10%"
 
 /* Fetches @count completions, all of them of success. */
 static int all_complete(int fd, unsigned int count)
@@ -89,7 +82,7 @@ TEST_F_TIMEOUT(fence, flag__is_seen_after_the_data, slowly(60))
 	uint64_t *flags = (void *)(self->local + FLAG);
 	unsigned int i, seen = 0;
 
-	ASSERT_EQ(0, bad_link());
+	ASSERT_EQ(0, link_netem(BAD_LINK));
 	for (i = 0; i < ROUNDS; i++) {
 		struct superp_rma data = rma_of(SUPERP_RMA_WRITE, &self->local_mr, i * PLACE,
 						&self->remote_mr, i * PLACE, PLACE);
@@ -130,7 +123,7 @@ TEST_F_TIMEOUT(fence, read_and_atomic__see_the_writes_before, slowly(60))
 	const unsigned int rounds = 40, size = 40000;
 	unsigned int i;
 
-	ASSERT_EQ(0, bad_link());
+	ASSERT_EQ(0, link_netem(BAD_LINK));
 	for (i = 1; i <= rounds; i++) {
 		struct superp_rma write = rma_of(SUPERP_RMA_WRITE, &self->local_mr, 0,
 						 &self->remote_mr, 0, size);
@@ -249,10 +242,7 @@ TEST_F_TIMEOUT(fence, many_requests_before__a_socket_without_queue_pair_waits_fo
 	ASSERT_LE(0, busy);
 	ASSERT_LE(0, quick);
 	/* Half a minute's work for one of them. */
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem delay 20ms limit 10000",
-			 node_a.name));
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem delay 20ms limit 10000",
-			 node_b.name));
+	ASSERT_EQ(0, link_netem("delay 20ms limit 10000"));
 	ASSERT_EQ(0, mr_reg(busy, self->local, size, 0, &reg));
 	for (i = 0; i < requests; i++) {
 		rma = rma_of(SUPERP_RMA_WRITE, &reg, 0, &self->remote_mr, 0, size);

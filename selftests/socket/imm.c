@@ -290,15 +290,11 @@ static int items_complete(int fd)
 
 TEST_F_TIMEOUT(imm, bad_link__each_number_once_and_after_its_bytes, slowly(100))
 {
-	static const char netem[] = "delay 1ms 1ms loss 3% duplicate 10%";
-
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem %s", node_a.name, netem));
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem %s", node_b.name, netem));
+	ASSERT_EQ(0, link_netem("delay 1ms 1ms loss 3% duplicate 10%"));
 	EXPECT_EQ(0, items_exchange(self->a, self->b, self->local, &self->local_mr, self->remote,
 				    &self->remote_mr, !variant->options.unordered));
 	EXPECT_EQ(0, items_complete(self->a));
-	run("tc -n %s qdisc del dev eth0 root", node_a.name);
-	run("tc -n %s qdisc del dev eth0 root", node_b.name);
+	link_clean();
 	/* What was repeated or doubled is not delivered late. */
 	EXPECT_EQ(0, superp_poll(self->b, POLLIN, 100));
 	EXPECT_EQ(0, superp_error(self->a));

@@ -72,8 +72,7 @@ static int answers_lost(bool lost)
 
 FIXTURE_TEARDOWN(pack)
 {
-	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_a.name);
-	run("tc -n %s qdisc del dev eth0 root 2>/dev/null", node_b.name);
+	link_clean();
 	param(&node_a, "pdl_dead_time", "2000000000");
 	param(&node_a, "tal_max_ops_per_pkt", "8");
 	close(self->a);
@@ -395,11 +394,9 @@ TEST_F_TIMEOUT(pack, different_kinds_and_fences__do_not_share, slowly(60))
 
 TEST_F_TIMEOUT(pack, bad_link__each_completes_once, slowly(100))
 {
-	static const char netem[] = "delay 500us 500us loss 3% duplicate 5%";
 	unsigned int i;
 
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem %s", node_a.name, netem));
-	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem %s", node_b.name, netem));
+	ASSERT_EQ(0, link_netem("delay 500us 500us loss 3% duplicate 5%"));
 	for (i = 0; i < 10; i++) {
 		fill_all(self->local, 64, i);
 		memset(self->remote, 0xa5, AREA);

@@ -433,6 +433,9 @@ impl Agent {
             );
             return problem(ProblemKind::Partial, 500, text);
         }
+        if node.rma_base != 0 {
+            client.set_rma_space(0, 0).map_err(netlink)?;
+        }
         self.keep(Kept {
             term: kept.term,
             phase: Phase::ShutDown,

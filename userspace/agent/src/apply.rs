@@ -46,6 +46,7 @@ fn carry_out(kernel: &mut dyn Kernel, step: &Step) -> Result<(), Error> {
     match step {
         Step::SetParam { name, new, .. } => kernel.set_param(name, *new),
         Step::SetManager { new, .. } => kernel.set_manager(*new),
+        Step::SetRmaSpace { new, .. } => kernel.set_rma_space(*new),
         Step::AddPort { ifindex, encap, .. } => kernel.add_port(*ifindex, *encap),
         Step::DelPort { ifindex, .. } => kernel.del_port(*ifindex),
         Step::AddConn(_, spec) => kernel.add_conn(spec),
@@ -60,6 +61,7 @@ fn undo(kernel: &mut dyn Kernel, done: &[Step]) -> bool {
         let result = match step {
             Step::SetParam { name, old, .. } => kernel.set_param(name, *old),
             Step::SetManager { old, .. } => kernel.set_manager(*old),
+            Step::SetRmaSpace { old, .. } => kernel.set_rma_space(*old),
             Step::AddPort { ifindex, .. } => kernel.del_port(*ifindex),
             Step::AddConn(cid, _) => kernel.del_conn(*cid),
             Step::DelPort { .. } | Step::DelConn(_) => Ok(()),

@@ -71,6 +71,30 @@ impl Check<'_> {
                 );
             }
         }
+        self.rma_space();
+    }
+
+    fn rma_space(&mut self) {
+        let Some(space) = self.config.node.rma else {
+            return;
+        };
+        // It is below 2^32 everywhere.
+        let page = rustix::param::page_size() as u64;
+        for (member, value) in [("base", space.base), ("size", space.size)] {
+            let wrong = match value {
+                0 => "0 is none: leave rma out for addresses that begin with the regions' keys"
+                    .into(),
+                value if value % page != 0 => {
+                    format!("{value:#x} is no multiple of the page size here, {page:#x}")
+                }
+                _ => continue,
+            };
+            self.fault(format!("node/rma/{member}"), wrong);
+        }
+        if space.size != 0 && space.last().is_none() {
+            let text = format!("{space} go beyond the last address, {:#x}", u64::MAX);
+            self.fault("node/rma/size", text);
+        }
     }
 
     fn parameters(&mut self, at: &str, given: &BTreeMap<String, u64>, of_conn: bool) {

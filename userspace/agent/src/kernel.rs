@@ -4,7 +4,7 @@
 use crate::device;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
-use superp_control::Device;
+use superp_control::{Device, RmaSpace};
 use superp_netlink::{Client, Conn, ConnSpec, Error, Node, Param, Port, PortEncap, Qp, Region};
 
 /// The node as the kernel has it.
@@ -34,6 +34,14 @@ impl Snapshot {
         self.params.iter().find(|param| param.name == name)
     }
 
+    /// The node's part of a global address space of RMA.
+    pub(crate) fn rma_space(&self) -> Option<RmaSpace> {
+        let (base, size) = (self.node.rma_base, self.node.rma_size);
+        // The kernel's size of 0 stands for all that follow.
+        let size = if size == 0 { base.wrapping_neg() } else { size };
+        (base != 0).then_some(RmaSpace { base, size })
+    }
+
     pub(crate) fn port(&self, device: &str) -> Option<&Port> {
         self.ports.iter().find(|port| port.name == device)
     }
@@ -49,6 +57,8 @@ pub(crate) trait Kernel {
     fn set_param(&mut self, name: &str, value: u64) -> Result<(), Error>;
     /// Sets the address of the manager.
     fn set_manager(&mut self, addr: Option<IpAddr>) -> Result<(), Error>;
+    /// Sets the node's part of a global address space of RMA.
+    fn set_rma_space(&mut self, space: Option<RmaSpace>) -> Result<(), Error>;
     /// Makes a device a port.
     fn add_port(&mut self, ifindex: u32, encap: PortEncap) -> Result<(), Error>;
     /// Removes a port.
@@ -66,6 +76,11 @@ impl Kernel for Client {
 
     fn set_manager(&mut self, addr: Option<IpAddr>) -> Result<(), Error> {
         self.set_cm_address(addr.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
+    }
+
+    fn set_rma_space(&mut self, space: Option<RmaSpace>) -> Result<(), Error> {
+        let (base, size) = space.map_or((0, 0), |space| (space.base, space.size));
+        Client::set_rma_space(self, base, size)
     }
 
     fn add_port(&mut self, ifindex: u32, encap: PortEncap) -> Result<(), Error> {

@@ -5,7 +5,9 @@ use crate::device;
 use crate::kernel::Snapshot;
 use std::collections::HashSet;
 use std::net::IpAddr;
-use superp_control::{Action, Configuration, Connection, Encap, Object, Outcome, PortEncap};
+use superp_control::{
+    Action, Configuration, Connection, Encap, Object, Outcome, PortEncap, RmaSpace,
+};
 use superp_netlink::{Conn, ConnSpec, Mac, PathSpec};
 
 /// Parameters that change only while nothing uses them.
@@ -22,6 +24,10 @@ pub(crate) enum Step {
     SetManager {
         old: Option<IpAddr>,
         new: Option<IpAddr>,
+    },
+    SetRmaSpace {
+        old: Option<RmaSpace>,
+        new: Option<RmaSpace>,
     },
     AddPort {
         device: String,
@@ -42,6 +48,7 @@ impl Step {
         match self {
             Self::SetParam { name, .. } => Object::Parameter(name.clone()),
             Self::SetManager { .. } => Object::Manager,
+            Self::SetRmaSpace { .. } => Object::RmaSpace,
             Self::AddPort { device, .. } | Self::DelPort { device, .. } => {
                 Object::Port(device.clone())
             }
@@ -189,6 +196,15 @@ pub(crate) fn plan(config: &Configuration, old: Option<&Configuration>, kernel: 
         plan.outcomes
             .push(outcome(Object::Manager, Action::Set, None));
         set.push(Step::SetManager { old, new });
+    }
+    let (old, new) = (kernel.rma_space(), config.node.rma);
+    if old != new {
+        let tell =
+            |space: Option<RmaSpace>| space.map_or("by key".into(), |space| space.to_string());
+        let why = format!("{} -> {}", tell(old), tell(new));
+        plan.outcomes
+            .push(outcome(Object::RmaSpace, Action::Set, Some(why)));
+        set.push(Step::SetRmaSpace { old, new });
     }
     plan.outcomes.append(&mut conns);
 

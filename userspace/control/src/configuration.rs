@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use utoipa::ToSchema;
 
@@ -53,6 +54,34 @@ pub struct Node {
     /// connections of its own partition. When the list is empty connections are in none, that is 0.
     #[serde(default)]
     pub partitions: Vec<u32>,
+    /// The node's part of a global address space of RMA. When left out there is none: the addresses of
+    /// regions begin with their keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rma: Option<RmaSpace>,
+}
+
+/// The part of a global address space of RMA that is one node's: regions that are registered get
+/// addresses in it. Those that there are keep theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RmaSpace {
+    /// Its first address, a multiple of the node's page size and not 0.
+    pub base: u64,
+    /// Its bytes, a multiple of the node's page size and not 0; it ends at 2^64 at the latest.
+    pub size: u64,
+}
+
+impl RmaSpace {
+    /// The last address; none if there is none or it is beyond 2^64.
+    pub fn last(&self) -> Option<u64> {
+        self.base.checked_add(self.size.checked_sub(1)?)
+    }
+}
+
+impl fmt::Display for RmaSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x} bytes from {:#x}", self.size, self.base)
+    }
 }
 
 /// A network device that SUPERp uses.

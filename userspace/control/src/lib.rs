@@ -34,7 +34,7 @@ mod status;
 pub use client::{AgentClient, ClientError};
 pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
-    Shutdown, Start,
+    RmaSpace, Shutdown, Start,
 };
 pub use problem::{Fault, Problem, ProblemKind};
 pub use report::{Report, ReportKind, Reports};
@@ -49,7 +49,7 @@ pub const API: &str = "/v1";
 
 /// Version of the interface. Minor versions add members and requests; nothing is changed or taken
 /// away.
-pub const API_VERSION: &str = "1.0";
+pub const API_VERSION: &str = "1.1";
 
 /// The agent's TCP port, unless told otherwise. The manager's is 7778.
 pub const AGENT_PORT: u16 = 7779;

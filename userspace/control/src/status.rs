@@ -317,6 +317,9 @@ pub enum Object {
     Parameter(String),
     /// The address of the manager.
     Manager,
+    /// The node's part of a global address space of RMA.
+    #[serde(rename = "rma-space")]
+    RmaSpace,
     /// A port, by its device.
     Port(String),
     /// A connection, by its id at this node.
@@ -328,6 +331,7 @@ impl fmt::Display for Object {
         match self {
             Self::Parameter(name) => write!(f, "parameter {name}"),
             Self::Manager => f.write_str("address of the manager"),
+            Self::RmaSpace => f.write_str("space of RMA addresses"),
             Self::Port(device) => write!(f, "port {device}"),
             Self::Connection(cid) => write!(f, "connection {cid}"),
         }

@@ -50,6 +50,39 @@ fn member_that_is_not_known_is_refused_in_a_request() {
 }
 
 #[test]
+fn node_without_rma_is_what_it_was_before_there_was_one() {
+    let old = json!({ "parameters": {}, "partitions": [7] });
+    let node: Node = from_value(old.clone()).unwrap();
+    assert_eq!(node.rma, None);
+    assert_eq!(to_value(&node).unwrap(), old);
+    let with = |rma| from_value::<Node>(json!({ "rma": rma })).map(|node| node.rma);
+    let (base, size) = (u64::MAX - 4095, 4096);
+    let space = with(json!({ "base": base, "size": size }))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (space.base, space.size, space.last()),
+        (base, size, Some(u64::MAX))
+    );
+    assert_eq!(
+        RmaSpace {
+            size: 8192,
+            ..space
+        }
+        .last(),
+        None
+    );
+    assert_eq!(RmaSpace { size: 0, ..space }.last(), None);
+    for wrong in [
+        json!({ "base": 4096 }),
+        json!({ "base": 4096, "size": -1 }),
+        json!({ "base": 4096, "size": 4096, "end": 8192 }),
+    ] {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn member_that_is_not_known_is_passed_over_in_an_answer() {
     let answer = json!({ "instance": "a", "last": 1, "lost": 0, "newer": 5, "reports": [
         { "seq": 1, "time_ms": 2, "kind": "quantum-state", "colour": "blue" },
@@ -75,6 +108,11 @@ fn object_is_a_kind_and_an_id() {
             Object::Manager,
             json!({ "kind": "manager" }),
             "address of the manager",
+        ),
+        (
+            Object::RmaSpace,
+            json!({ "kind": "rma-space" }),
+            "space of RMA addresses",
         ),
     ] {
         assert_eq!(to_value(&object).unwrap(), expected);

@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
+use superp_control::{ConnectionState, ConnectionStatus, NodeState, RmaSpace, Status};
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
 /// Most events of one answer.
@@ -56,6 +56,9 @@ pub struct NodeStatus {
     pub address: String,
     /// Its ports.
     pub ports: Vec<Port>,
+    /// Its range of the RMA addresses, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rma: Option<RmaSpace>,
     /// Its state as its agent told; absent while that does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<NodeState>,
@@ -332,6 +335,7 @@ fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Opti
         agent: record.node.agent.clone(),
         address: record.node.address.to_string(),
         ports: record.node.ports.clone(),
+        rma: record.node.rma,
         state: told.map(|status| status.state),
         generation: told.and_then(|status| status.generation),
         error: error.cloned(),

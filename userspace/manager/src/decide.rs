@@ -270,39 +270,28 @@ impl<'a> Decider<'a> {
                 all = false;
                 if node.ready == generation && status.generation != Some(generation) {
                     self.lost.insert(name.clone());
-                    let record = NodeRecord {
-                        ready: 0,
-                        ..node.clone()
-                    };
-                    self.decision
-                        .changes
-                        .push(Change::Node(name.clone(), Box::new(record)));
-                    self.tell(
-                        "node",
-                        Some(name),
-                        None,
-                        format!("has lost its configuration, it is {}", status.state),
-                    );
+                    let text = format!("has lost its configuration, it is {}", status.state);
+                    self.node_ready(name, node, 0, text);
                 }
                 let configuration = configuration(self.state, name, node);
                 self.command(name, Command::Configure(Box::new(configuration)));
             } else if node.ready != generation {
-                let record = NodeRecord {
-                    ready: generation,
-                    ..node.clone()
-                };
-                self.decision
-                    .changes
-                    .push(Change::Node(name.clone(), Box::new(record)));
-                self.tell(
-                    "node",
-                    Some(name),
-                    None,
-                    format!("ready with configuration {generation}"),
-                );
+                let text = format!("ready with configuration {generation}");
+                self.node_ready(name, node, generation, text);
             }
         }
         all
+    }
+
+    /// Notes the configuration that a node is ready with, 0 for none.
+    fn node_ready(&mut self, name: &str, node: &NodeRecord, ready: u64, text: String) {
+        let record = NodeRecord {
+            ready,
+            ..node.clone()
+        };
+        let change = Change::Node(name.into(), Box::new(record));
+        self.decision.changes.push(change);
+        self.tell("node", Some(name), None, text);
     }
 
     fn shut_down_node(&mut self, name: &str, node: &NodeRecord, status: &Status) {
@@ -655,6 +644,7 @@ pub fn configuration(state: &State, name: &str, node: &NodeRecord) -> agent::Con
             parameters: state.params.clone(),
             manager: None,
             partitions: partitions.into_iter().collect(),
+            rma: node.node.rma,
         },
         ports: node.node.ports.iter().map(port).collect(),
         connections,

@@ -63,6 +63,9 @@ impl fmt::Display for Plan {
                 "node {name}: address {}, agent {}",
                 node.address, node.agent
             )?;
+            if let Some(space) = node.rma {
+                writeln!(f, "  RMA addresses {space}")?;
+            }
             for conn in connections {
                 let encap = format!("{:?}", conn.settings.encap).to_lowercase();
                 let ConnPlan {
@@ -194,6 +197,11 @@ fn nodes_of(fabric: &Fabric, conns: &BTreeMap<ConnKey, ConnRecord>) -> BTreeMap<
     nodes
 }
 
+/// Where the RMA addresses of a node are.
+fn rma(node: &Node) -> String {
+    node.rma.map_or("by key".into(), |space| space.to_string())
+}
+
 struct Planner<'a> {
     state: &'a State,
     now: u64,
@@ -241,12 +249,23 @@ impl Planner<'_> {
                     reports: (String::new(), 0),
                 },
             };
-            let what = if old.is_none_or(|old| old.leaving) {
-                "new"
-            } else {
-                "changed"
-            };
-            self.differences.push(format!("node {name}: {what}"));
+            match old.filter(|old| !old.leaving) {
+                None => self.differences.push(format!("node {name}: new")),
+                Some(NodeRecord { node: old, .. }) => {
+                    if old.rma != node.rma {
+                        let (new, old) = (rma(node), rma(old));
+                        self.differences
+                            .push(format!("node {name}: RMA addresses {new}, were {old}"));
+                    }
+                    let moved = Node {
+                        rma: node.rma,
+                        ..old.clone()
+                    };
+                    if moved != *node {
+                        self.differences.push(format!("node {name}: changed"));
+                    }
+                }
+            }
             self.changes
                 .push(Change::Node(name.clone(), Box::new(record)));
         }

@@ -8,7 +8,7 @@ use crate::plan::{differences, plan};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use superp_control::{Configuration, Device, LinkState};
+use superp_control::{Configuration, Device, LinkState, RmaSpace};
 use superp_netlink::{
     Conn, ConnSpec, ConnState, Counters, Node, Param, Path, Port, PortEncap, PortState, Refusal,
 };
@@ -27,6 +27,8 @@ const PARAMS: [(&str, u64, u64, u64, bool); 6] = [
 struct Fake {
     params: BTreeMap<String, u64>,
     manager: Option<IpAddr>,
+    /// Base and size, as the kernel tells them.
+    rma: (u64, u64),
     ports: BTreeMap<u32, PortEncap>,
     conns: BTreeMap<u16, ConnSpec>,
     changes: usize,
@@ -102,8 +104,8 @@ impl Fake {
                 cm_address: self.manager,
                 forwarding: false,
                 forwarded: 0,
-                rma_base: 0,
-                rma_size: 0,
+                rma_base: self.rma.0,
+                rma_size: self.rma.1,
             },
             params: params.into(),
             ports: self.ports.iter().map(port).collect(),
@@ -170,8 +172,8 @@ impl Fake {
     fn text(&self) -> String {
         let params: Vec<_> = PARAMS.iter().map(|param| self.param(param.0)).collect();
         format!(
-            "{params:?} {:?} {:?} {:?}",
-            self.manager, self.ports, self.conns
+            "{params:?} {:?} {:x?} {:?} {:?}",
+            self.manager, self.rma, self.ports, self.conns
         )
     }
 }
@@ -186,6 +188,16 @@ impl Kernel for Fake {
     fn set_manager(&mut self, addr: Option<IpAddr>) -> Result<(), Error> {
         self.change()?;
         self.manager = addr;
+        Ok(())
+    }
+
+    fn set_rma_space(&mut self, space: Option<RmaSpace>) -> Result<(), Error> {
+        self.change()?;
+        // To the end of all addresses is told as a size of 0.
+        self.rma = space.map_or((0, 0), |space| match space.last() {
+            Some(u64::MAX) => (space.base, 0),
+            _ => (space.base, space.size),
+        });
         Ok(())
     }
 
@@ -257,6 +269,10 @@ fn old_and_new() -> (Configuration, Configuration) {
         .insert("tal_transaction_timeout".into(), 0);
     new.node.parameters.insert("pdl_conns_per_xpu".into(), 9);
     new.node.manager = Some(IpAddr::from([10, 0, 0, 1]));
+    new.node.rma = Some(RmaSpace {
+        base: 1 << 40,
+        size: 1 << 30,
+    });
     new.ports
         .push(serde_json::from_value(json!({ "device": "eth2" })).unwrap());
     for connection in &mut new.connections {
@@ -294,6 +310,7 @@ fn difference_is_what_is_done_and_told() {
         ("port eth2", Action::Created),
         ("parameter pdl_conns_per_xpu", Action::Set),
         ("address of the manager", Action::Set),
+        ("space of RMA addresses", Action::Set),
         ("connection 1", Action::Unchanged),
         ("connection 2", Action::Replaced),
         ("connection 4", Action::Created),
@@ -303,9 +320,13 @@ fn difference_is_what_is_done_and_told() {
         actions(&outcomes),
         expected.map(|(object, action)| (object.to_owned(), action))
     );
-    assert_eq!(outcomes[5].detail.as_deref(), Some("partition differs"));
-    // Three that set or add, one new connection, two removed, one of these created again.
-    assert_eq!(kernel.changes, 7);
+    assert_eq!(
+        outcomes[4].detail.as_deref(),
+        Some("by key -> 0x40000000 bytes from 0x10000000000")
+    );
+    assert_eq!(outcomes[6].detail.as_deref(), Some("partition differs"));
+    // Four that set or add, one new connection, two removed, one of these created again.
+    assert_eq!(kernel.changes, 8);
     assert!(differences(&new, &kernel.snapshot()).is_empty());
 }
 
@@ -316,7 +337,7 @@ fn refusal_at_every_step_is_undone_or_told_and_resumed() {
     let (old, new) = old_and_new();
     let before = configured(&old);
     let mut partial = 0;
-    for refuses in 1..=7 {
+    for refuses in 1..=8 {
         let mut kernel = Fake {
             changes: 0,
             refuses: Some(refuses),
@@ -379,6 +400,9 @@ fn undoing_that_fails_is_a_part_changed() {
             self.0.refuses = Some(self.0.changes + 1);
             self.0.change()
         }
+        fn set_rma_space(&mut self, _: Option<RmaSpace>) -> Result<(), Error> {
+            unreachable!()
+        }
         fn add_port(&mut self, _: u32, _: PortEncap) -> Result<(), Error> {
             unreachable!()
         }
@@ -440,6 +464,59 @@ fn kernel_that_was_started_anew_is_configured_again() {
     let plan = plan(&old, Some(&old), &kernel.snapshot());
     apply(&mut kernel, plan).unwrap();
     assert!(differences(&old, &kernel.snapshot()).is_empty());
+}
+
+#[test]
+fn space_of_rma_addresses_is_set_moved_and_taken_back() {
+    let mut old = configuration(&[conn(1)]);
+    let end = RmaSpace {
+        base: u64::MAX << 40,
+        size: 1 << 40,
+    };
+    let mut kernel = Fake::default();
+    let spaces = [(1 << 40, 1 << 30), (1 << 41, 1 << 30), (1 << 41, 1 << 12)];
+    let spaces = spaces.map(|(base, size)| Some(RmaSpace { base, size }));
+    for rma in spaces.into_iter().chain([Some(end), None, None]) {
+        let mut new = old.clone();
+        new.node.rma = rma;
+        assert_eq!(faults(&new, &kernel.snapshot()), []);
+        let plan = plan(&new, Some(&old), &kernel.snapshot());
+        apply(&mut kernel, plan).unwrap();
+        assert_eq!(kernel.snapshot().rma_space(), rma);
+        assert_eq!(differences(&new, &kernel.snapshot()), [""; 0]);
+        old = new;
+    }
+    // Somebody else has set it: a new configuration, and the same again, take it back.
+    kernel.rma = (1 << 40, 0);
+    let told = differences(&old, &kernel.snapshot());
+    let expected = "space of RMA addresses is not as configured: 0xffffff0000000000 bytes from \
+                    0x10000000000 -> by key";
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn space_of_rma_addresses_that_cannot_be_is_told_with_its_place() {
+    let page = rustix::param::page_size() as u64;
+    let kernel = Fake::default().snapshot();
+    for (base, size, places) in [
+        (page, page, &[][..]),
+        (0, page, &["base"]),
+        (page, 0, &["size"]),
+        (page + 8, page, &["base"]),
+        (page, page - 1, &["size"]),
+        (page / 2, page / 2, &["base", "size"]),
+        (u64::MAX - page + 1, page, &[]),
+        (u64::MAX - page + 1, 2 * page, &["size"]),
+    ] {
+        let mut config = configuration(&[]);
+        config.node.rma = Some(RmaSpace { base, size });
+        let found = faults(&config, &kernel);
+        let found: Vec<_> = found
+            .iter()
+            .map(|fault| &fault.pointer["/configuration/node/rma/".len()..])
+            .collect();
+        assert_eq!(found, places, "{base:#x} {size:#x}");
+    }
 }
 
 #[test]

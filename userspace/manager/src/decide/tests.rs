@@ -7,7 +7,7 @@ use crate::plan::{plan, FAR};
 use superp_control::{LinkState, PathStatus};
 
 const FILE: &str = "fabric = \"lab\"\n[[nodes]]\nhosts = \"x[1-2]\"\nagent = \"10.0.0.{n}:7779\"\n\
-                    address = \"10.23.0.{n}\"\nports = [{ dev = \"eth0\" }]\n\
+                    address = \"10.23.0.{n}\"\nports = [{ dev = \"eth0\" }]\nrma = { base = 0x10000, size = 0x1000 }\n\
                     [[connections]]\nmesh = \"x[1-2]\"\npartition = 7\n";
 
 /// A manager's state, and the kernels of two nodes.
@@ -195,6 +195,7 @@ fn boot_takes_the_steps_of_the_specification_in_order() {
     };
     assert_eq!(configuration.connections[0].peer.to_string(), "10.23.0.2");
     assert_eq!(configuration.node.partitions, [7]);
+    assert_eq!(configuration.node.rma.map(|rma| rma.base), Some(0x11000));
     // One node is ready, the other is not: nothing is started.
     let commands = commands["x1"].clone();
     commands.iter().for_each(|command| lab.obey("x1", command));

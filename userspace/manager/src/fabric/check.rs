@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! From what is written to what is meant; every mistake is found that can be.
 
-use super::file::{Connections, File, FilePort, Nodes, ParamTable};
+use super::file::{Connections, File, FilePort, FileRma, Nodes, ParamTable};
 use super::hosts::{self, Host, Wrong};
 use super::{
     of_connections, param, Encap, Fabric, Link, Mistake, Node, OnBroken, Params, Port, Settings,
@@ -9,8 +9,12 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Range;
+use superp_control::RmaSpace;
 use superp_proto::{Config, Param, PARAMS};
 use toml::Spanned;
+
+/// The smallest page of a host. One with larger pages refuses what does not suit it.
+const RMA_PAGE: u64 = 4096;
 
 struct Checker {
     fabric: Fabric,
@@ -137,6 +141,10 @@ impl Checker {
         };
         let before = self.mistakes.len();
         let ports = self.ports(&nodes.ports);
+        let rma = nodes.rma.as_ref();
+        if let Some(rma) = rma {
+            self.rma_table(rma.get_ref());
+        }
         if self.mistakes.len() > before {
             // What would be told of their connections comes from that.
             return;
@@ -144,7 +152,11 @@ impl Checker {
         for host in &hosts {
             let agent = self.ok(nodes.agent.span(), agent(nodes.agent.get_ref(), host));
             let address = self.ok(nodes.address.span(), address(nodes.address.get_ref(), host));
-            let (Some(agent), Some(address)) = (agent, address) else {
+            let space = rma.map(|rma| {
+                self.ok(rma.span(), rma_space(rma.get_ref(), host))
+                    .filter(|space| self.rma_free(rma, host, space))
+            });
+            let (Some(agent), Some(address), None | Some(Some(_))) = (agent, address, space) else {
                 // The other hosts of the list would say the same.
                 return;
             };
@@ -174,9 +186,46 @@ impl Checker {
                 agent,
                 address,
                 ports: ports.clone(),
+                rma: space.flatten(),
             };
             self.fabric.nodes.insert(host.name.clone(), node);
         }
+    }
+
+    /// The numbers of a table of RMA addresses, as they are for every node.
+    fn rma_table(&mut self, rma: &FileRma) {
+        if *rma.size.get_ref() == 0 {
+            let cause = "a range of RMA addresses of 0 bytes is none";
+            let remedy = "write its size, or leave rma out for addresses that begin with keys";
+            self.wrong(rma.size.span(), cause, remedy);
+        }
+        for (what, number) in [("base", &rma.base), ("size", &rma.size)] {
+            let value = *number.get_ref();
+            if value % RMA_PAGE != 0 {
+                let cause = format!("the {what} {value:#x} is not a multiple of the page size");
+                let below = value - value % RMA_PAGE;
+                let remedy = match below.checked_add(RMA_PAGE) {
+                    Some(above) => format!("write {below:#x} or {above:#x}"),
+                    None => format!("write {below:#x}"),
+                };
+                self.wrong(number.span(), cause, remedy);
+            }
+        }
+    }
+
+    /// Whether no other node has one of these addresses.
+    fn rma_free(&mut self, rma: &Spanned<FileRma>, host: &Host, space: &RmaSpace) -> bool {
+        let overlaps = |node: &&Node| {
+            let other = node.rma.map(|other| (other.base, other.last()));
+            other.is_some_and(|(base, last)| Some(base) <= space.last() && Some(space.base) <= last)
+        };
+        let Some(other) = self.named(overlaps) else {
+            return true;
+        };
+        let cause = format!("the RMA addresses of {other} and {} overlap", host.name);
+        let remedy = "let the tables have ranges base + {n} * size that are apart, {n} being the numbers of their hosts";
+        self.wrong(rma.span(), cause, remedy);
+        false
     }
 
     fn named(&self, test: impl Fn(&&Node) -> bool) -> Option<String> {
@@ -607,6 +656,30 @@ fn agent(pattern: &str, host: &Host) -> Result<String, Wrong> {
         false => Err((
             format!("\"{agent}\" is not the place of an agent"),
             "write host and port, as in 10.0.0.{n}:7779 or [fd00::{n}]:7779".into(),
+        )),
+    }
+}
+
+/// The range of one host.
+fn rma_space(rma: &FileRma, host: &Host) -> Result<RmaSpace, Wrong> {
+    let (base, size) = (*rma.base.get_ref(), *rma.size.get_ref());
+    let number = host.number.unwrap_or(0);
+    let base = size
+        .checked_mul(number.into())
+        .and_then(|offset| base.checked_add(offset));
+    let space = base.map(|base| RmaSpace { base, size });
+    match space.filter(|space| space.last().is_some()) {
+        Some(RmaSpace { base: 0, .. }) => Err((
+            format!("the RMA addresses of {} begin at 0, which stands for none", host.name),
+            "write a base above 0".into(),
+        )),
+        Some(space) => Ok(space),
+        None => Err((
+            format!(
+                "the RMA addresses of {}, {size:#x} bytes from base + {number} * size on, go beyond 2^64",
+                host.name
+            ),
+            "write a smaller size, or a lower base".into(),
         )),
     }
 }

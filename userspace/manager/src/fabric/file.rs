@@ -29,6 +29,14 @@ pub(super) struct Nodes {
     pub(super) agent: Spanned<String>,
     pub(super) address: Spanned<String>,
     pub(super) ports: Spanned<Vec<FilePort>>,
+    pub(super) rma: Option<Spanned<FileRma>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileRma {
+    pub(super) base: Spanned<u64>,
+    pub(super) size: Spanned<u64>,
 }
 
 #[derive(Deserialize)]

@@ -12,6 +12,7 @@ pub use mistake::{show, Mistake};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use superp_control::RmaSpace;
 use superp_proto::{Config, Param, PARAMS};
 use utoipa::ToSchema;
 
@@ -57,6 +58,9 @@ pub struct Node {
     pub address: IpAddr,
     /// The devices that it uses.
     pub ports: Vec<Port>,
+    /// Its range of the RMA addresses; without one they begin with the regions' keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rma: Option<RmaSpace>,
 }
 
 /// A device that a node uses.

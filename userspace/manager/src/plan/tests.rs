@@ -134,6 +134,51 @@ fn parameters_that_change_make_new_connections() {
 }
 
 #[test]
+fn rma_addresses_of_a_node_that_change_are_told() {
+    let with = |rma: &str| {
+        let text = format!(
+            "fabric = \"lab\"\n[[nodes]]\nhosts = \"x[1-2]\"\nagent = \"10.0.0.{{n}}:7779\"\n\
+             address = \"10.23.0.{{n}}\"\nports = [{{ dev = \"eth0\" }}]\n{rma}\n"
+        );
+        read(&text).unwrap()
+    };
+    let mut state = State::default();
+    apply(&mut state, &with(""), 0);
+    let set = with("rma = { base = 0x10000, size = 0x2000 }");
+    let plan = apply(&mut state, &set, 0);
+    assert_eq!(
+        plan.differences,
+        [
+            "node x1: RMA addresses 0x2000 bytes from 0x12000, were by key",
+            "node x2: RMA addresses 0x2000 bytes from 0x14000, were by key",
+        ]
+    );
+    let shown = plan.to_string();
+    assert!(
+        shown.contains("\n  RMA addresses 0x2000 bytes from 0x12000\n"),
+        "{shown}"
+    );
+    assert!(!apply(&mut state, &set, 0).changed);
+    // Another thing that changes at the same time is not hidden by it.
+    let mut more = with("rma = { base = 0x10000, size = 0x1000 }");
+    more.nodes.get_mut("x2").unwrap().ports[0].udp = false;
+    let plan = apply(&mut state, &more, 0);
+    assert_eq!(
+        plan.differences,
+        [
+            "node x1: RMA addresses 0x1000 bytes from 0x11000, were 0x2000 bytes from 0x12000",
+            "node x2: RMA addresses 0x1000 bytes from 0x12000, were 0x2000 bytes from 0x14000",
+            "node x2: changed",
+        ]
+    );
+    let node = &state.nodes["x1"].node;
+    assert_eq!(node.rma.unwrap().base, 0x11000);
+    // A store of before has nodes without the member.
+    let old = serde_json::json!({ "agent": "a:1", "address": "10.0.0.1", "ports": [] });
+    assert_eq!(serde_json::from_value::<Node>(old).unwrap().rma, None);
+}
+
+#[test]
 fn node_that_leaves_is_shut_down_first() {
     let mut state = State::default();
     apply(&mut state, &mesh("x[1-3]"), 0);

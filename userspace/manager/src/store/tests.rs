@@ -5,6 +5,7 @@ use super::*;
 use crate::fabric::{Encap, Node, OnBroken, Params, Port, Settings};
 use crate::state::{ConnRecord, NodeRecord, Phase, Want};
 use std::path::PathBuf;
+use superp_control::RmaSpace;
 
 /// A place for a store, removed at the end.
 struct Folder(PathBuf);
@@ -41,6 +42,10 @@ fn node(address: &str) -> NodeRecord {
                 sunh: true,
                 udp: false,
             }],
+            rma: Some(RmaSpace {
+                base: 1 << 40,
+                size: 4096,
+            }),
         },
         ready: 3,
         shut_down: true,

@@ -136,10 +136,10 @@ fn ack_xid_alone_does_not_complete_an_atomic() {
     assert_eq!(pair.ends[A].completed.get(&token), None);
 }
 
-/// Gives `to` a request as a peer could make it.
-fn inject(pair: &mut Pair, to: usize, psn: u32, xid: u16, rest: &[u8]) -> Option<Received> {
+/// Gives `to` a packet as a peer could make it, with the same number for its PSN and its XID.
+fn inject(pair: &mut Pair, to: usize, opcode: Opcode, xid: u16, rest: &[u8]) -> Option<Received> {
     let pdl = PdlHeader {
-        psn,
+        psn: xid.into(),
         ack_psn: u32::MAX,
         window: 32,
         ..PdlHeader::default()
@@ -147,7 +147,7 @@ fn inject(pair: &mut Pair, to: usize, psn: u32, xid: u16, rest: &[u8]) -> Option
     let tal = TalHeader {
         eom: true,
         num_ops: 1,
-        opcode: Opcode::Atomic as u8,
+        opcode: opcode as u8,
         seqno: 0,
         xid,
         ack_xid: u16::MAX,
@@ -171,7 +171,7 @@ fn unknown_kinds_and_addresses_that_are_not_aligned_are_refused_by_name() {
             operand: 1,
             compare: 0,
         };
-        let received = inject(&mut pair, B, xid.into(), xid, &op.bytes());
+        let received = inject(&mut pair, B, Opcode::Atomic, xid, &op.bytes());
         assert_eq!(received, refused);
     }
     let errors = pair.log.iter().filter_map(|entry| match entry.2.payload {
@@ -256,27 +256,11 @@ fn response_that_does_not_match_is_refused() {
         let token = pair.submit(A, add(BASE, 1), Vec::new());
         pair.drive(A);
         for xid in [0, 1] {
-            let pdl = PdlHeader {
-                psn: xid.into(),
-                ack_psn: u32::MAX,
-                window: 32,
-                ..PdlHeader::default()
-            };
-            let tal = TalHeader {
-                eom: true,
-                num_ops: 1,
-                opcode: Opcode::AtomicResponse as u8,
-                seqno: 0,
-                xid,
-                ack_xid: u16::MAX,
-            };
-            let bytes = [&pdl.bytes()[..], &tal.bytes(), &op.bytes()].concat();
-            let received = pair.ends[A].take(0, &bytes);
+            let received = inject(&mut pair, A, Opcode::AtomicResponse, xid, &op.bytes());
             // The first transaction asked for none.
             let mismatch = xid == 0 || result.is_err();
             let dropped = Received::Dropped(DropReason::ReplyMismatch);
             assert_eq!(received == Some(dropped), mismatch, "{received:?}");
-            pair.drive(A);
         }
         assert_eq!(pair.ends[A].completed.get(&token), Some(&result));
         assert_eq!(pair.ends[A].completed.get(&noop), None);
