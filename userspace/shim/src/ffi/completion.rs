@@ -2,32 +2,30 @@
 //! Completion channels and completion queues.
 
 use super::abi::*;
-use super::context::{event_fd, owned, Context};
+use super::context::{event_fd, Context};
 use super::{code, errno, give, lock, minus_one};
 use libc::{c_int, c_uint, c_void};
-use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use superp_verbs::CompletionQueue;
 
-/// `struct ibv_comp_channel`. The kernel has the events of a whole context, on one descriptor: who looks
-/// for those of one channel passes the others on. The descriptor of the channel is an epoll instance of
-/// both places where its events may be.
+/// `struct ibv_comp_channel`.
 #[repr(C)]
 struct Channel {
     public: ibv_comp_channel,
-    passed: Mutex<Passed>,
-    epoll: OwnedFd,
+    waiting: Mutex<Waiting>,
     /// Each completion queue of the channel has one more.
     users: Arc<()>,
     _of_context: Arc<()>,
 }
 
-/// Events that others found.
-struct Passed {
+/// Events of a channel.
+struct Waiting {
     queues: VecDeque<CqPointer>,
-    /// Readable while there are any.
+    /// The descriptor of the channel: readable while there are any.
     signal: OwnedFd,
 }
 
@@ -38,20 +36,16 @@ pub(super) struct CqPointer(*mut Cq);
 // SAFETY: It is taken out of the maps, under their locks, before the queue ends.
 unsafe impl Send for CqPointer {}
 
-impl Passed {
+impl Waiting {
     fn push(&mut self, cq: CqPointer) {
         self.queues.push_back(cq);
-        let one: u64 = 1;
-        let from: *const u64 = &one;
-        // It fails only if 2^64 events wait.
-        // SAFETY: Eight bytes.
-        unsafe { libc::write(self.signal.as_raw_fd(), from.cast(), 8) };
+        add_one(&self.signal);
     }
 
-    /// Keeps those of which `keep` says so.
-    fn retain(&mut self, keep: impl FnMut(&CqPointer) -> bool) {
+    /// Takes all of a queue away.
+    fn forget(&mut self, cq: CqPointer) {
         let before = self.queues.len();
-        self.queues.retain(keep);
+        self.queues.retain(|other| *other != cq);
         if before > 0 && self.queues.is_empty() {
             self.quiet();
         }
@@ -74,39 +68,120 @@ impl Passed {
     }
 }
 
-fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), c_int> {
-    let mut event = libc::epoll_event {
-        events: libc::EPOLLIN as u32,
-        u64: 0,
-    };
-    let (epoll, fd) = (epoll.as_raw_fd(), fd.as_raw_fd());
-    // SAFETY: The event is valid for the call.
-    match unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::EIO)),
+/// Gives the events of a context to its channels: the kernel has those of all completion queues on one
+/// descriptor, but programs wait for those of one channel by its own.
+pub(super) struct Router {
+    context: superp_verbs::Context,
+    /// Completion queues by their numbers in the context.
+    queues: Mutex<HashMap<u32, CqPointer>>,
+    /// Readable when the thread is to end.
+    stop: OwnedFd,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Router {
+    pub(super) fn new(context: superp_verbs::Context) -> Result<Arc<Self>, c_int> {
+        Ok(Arc::new(Self {
+            context,
+            queues: Mutex::default(),
+            stop: event_fd(0)?,
+            thread: Mutex::default(),
+        }))
+    }
+
+    /// Starts the thread if there is none.
+    fn start(self: &Arc<Self>) -> Result<(), c_int> {
+        let mut thread = lock(&self.thread);
+        if thread.is_none() {
+            let router = self.clone();
+            let builder = std::thread::Builder::new().name("superp-events".into());
+            let started = without_signals(|| builder.spawn(move || router.run()));
+            let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EAGAIN);
+            *thread = Some(started.map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&self) {
+        if let Some(thread) = lock(&self.thread).take() {
+            add_one(&self.stop);
+            // It does not panic; what would be done about it?
+            let _ = thread.join();
+        }
+    }
+
+    fn run(&self) {
+        let readable = |fd: c_int| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut both = [self.stop.as_raw_fd(), self.context.as_raw_fd()].map(readable);
+        loop {
+            // SAFETY: Two descriptors, valid for the call.
+            let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
+            if ready > 0 && both[0].revents != 0 {
+                return;
+            }
+            while let Some(number) = self.context.socket().take_event() {
+                self.give(number);
+            }
+        }
+    }
+
+    fn give(&self, number: u32) {
+        let queues = lock(&self.queues);
+        // The event of one that was destroyed is nobody's.
+        if let Some(cq) = queues.get(&number) {
+            // SAFETY: A queue in the map has not ended, nor has its channel.
+            let channel = unsafe { (*cq.0).public.channel.cast::<Channel>().as_ref() };
+            // Armed, but without a channel: nobody is told.
+            if let Some(channel) = channel {
+                lock(&channel.waiting).push(*cq);
+            }
+        }
     }
 }
 
+/// Runs something with all signals blocked, which a thread inherits: those of the program are not for it.
+fn without_signals<T>(run: impl FnOnce() -> T) -> T {
+    // SAFETY: Zero is a valid set, which is filled before it is used.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: Both sets are valid for the calls.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let result = run();
+    // SAFETY: As above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    result
+}
+
+/// Makes an eventfd readable.
+fn add_one(fd: &OwnedFd) {
+    let one: u64 = 1;
+    let from: *const u64 = &one;
+    // It fails only if 2^64 - 1 events wait.
+    // SAFETY: Eight bytes.
+    unsafe { libc::write(fd.as_raw_fd(), from.cast(), 8) };
+}
+
 fn new_channel(context: *mut ibv_context, own: &Context) -> Result<Channel, c_int> {
-    use std::os::fd::AsFd;
-    // SAFETY: No pointers.
-    let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    let signal = event_fd(libc::EFD_NONBLOCK)?;
-    watch(&epoll, own.context.as_fd())?;
-    watch(&epoll, signal.as_fd())?;
+    let signal = event_fd(0)?;
+    own.router.start()?;
     Ok(Channel {
         public: ibv_comp_channel {
             context,
-            fd: epoll.as_raw_fd(),
+            fd: signal.as_raw_fd(),
             refcnt: 0,
         },
-        passed: Mutex::new(Passed {
+        waiting: Mutex::new(Waiting {
             queues: VecDeque::new(),
             signal,
         }),
-        epoll,
         users: Arc::default(),
         _of_context: own.users.clone(),
     })
@@ -204,7 +279,7 @@ pub(super) unsafe fn create_cq(
         let pointer: *mut Cq = cq.cast();
         // SAFETY: An own context; the queue was made just now.
         let (own, number) = unsafe { (Context::of(context), (*pointer).number) };
-        lock(&own.cqs).insert(number, CqPointer(pointer));
+        lock(&own.router.queues).insert(number, CqPointer(pointer));
     }
     cq
 }
@@ -216,10 +291,10 @@ pub(super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     if Arc::strong_count(&object.users) > 1 {
         return code(Err(libc::EBUSY));
     }
-    lock(&own.cqs).remove(&object.number);
+    lock(&own.router.queues).remove(&object.number);
     // SAFETY: The channel outlives the queue.
     if let Some(channel) = unsafe { object.public.channel.cast::<Channel>().as_ref() } {
-        lock(&channel.passed).retain(|other| *other != CqPointer(pointer));
+        lock(&channel.waiting).forget(CqPointer(pointer));
     }
     // Who got an event may still look at the queue until the event is acknowledged.
     let mut events = lock(&object.events);
@@ -246,39 +321,12 @@ pub(super) unsafe extern "C" fn request_notify(cq: *mut ibv_cq, solicited: c_int
     0
 }
 
-/// The next event of a channel, if there is one now.
-fn take_event(own: &Context, channel: &Channel) -> Option<CqPointer> {
-    let queues = lock(&own.cqs);
-    let mut found = lock(&channel.passed).pop();
-    while found.is_none() {
-        let number = own.context.socket().take_event()?;
-        // The event of one that was destroyed is nobody's.
-        let Some(cq) = queues.get(&number).copied() else {
-            continue;
-        };
-        // SAFETY: A queue in the map has not ended, nor has its channel.
-        let whose = unsafe { (*cq.0).public.channel.cast::<Channel>().as_ref() };
-        match whose {
-            Some(whose) if ptr::eq(whose, channel) => found = Some(cq),
-            Some(whose) => lock(&whose.passed).push(cq),
-            // Armed, but without a channel: nobody is told.
-            None => {}
-        }
-    }
-    let found = found?;
-    // SAFETY: As above; `destroy_cq` waits for the acknowledgement.
-    lock(unsafe { &(*found.0).events }).given += 1;
-    Some(found)
-}
-
-fn wait_event(own: &Context, channel: &Channel) -> Result<CqPointer, c_int> {
-    let failed = || {
-        let error = std::io::Error::last_os_error();
-        error.raw_os_error().unwrap_or(libc::EIO)
-    };
-    let fd = channel.epoll.as_raw_fd();
+fn wait_event(channel: &Channel) -> Result<CqPointer, c_int> {
+    let fd = channel.public.fd;
     loop {
-        if let Some(found) = take_event(own, channel) {
+        if let Some(found) = lock(&channel.waiting).pop() {
+            // SAFETY: What waits has not ended; `destroy_cq` waits for the acknowledgement.
+            lock(unsafe { &(*found.0).events }).given += 1;
             return Ok(found);
         }
         // SAFETY: No pointers.
@@ -293,7 +341,8 @@ fn wait_event(own: &Context, channel: &Channel) -> Result<CqPointer, c_int> {
         };
         // SAFETY: One descriptor, valid for the call.
         if unsafe { libc::poll(&mut one, 1, -1) } < 0 {
-            return Err(failed());
+            let error = std::io::Error::last_os_error();
+            return Err(error.raw_os_error().unwrap_or(libc::EIO));
         }
     }
 }
@@ -303,9 +352,9 @@ pub(super) unsafe fn get_event(
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: An own channel, and its context.
-    let (own, object) = unsafe { (Context::of((*channel).context), &*channel.cast::<Channel>()) };
-    minus_one(wait_event(own, object).map(|found| {
+    // SAFETY: An own channel.
+    let object = unsafe { &*channel.cast::<Channel>() };
+    minus_one(wait_event(object).map(|found| {
         // SAFETY: The queue does not end before the event is acknowledged; the places are the caller's.
         unsafe {
             *cq = found.0.cast();

@@ -2,7 +2,7 @@
 //! Contexts: what is asked of the device, its port and its addresses.
 
 use super::abi::*;
-use super::completion::CqPointer;
+use super::completion::Router;
 use super::device::{guid, set_text};
 use super::post::{poll_cq, post_receive, post_send};
 use super::queue::create_qp_ex;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use superp_verbs::uapi;
 use superp_verbs::{Device, Part, Port};
 
@@ -35,8 +35,7 @@ pub(super) struct Context {
     pub(super) context: superp_verbs::Context,
     /// Regions by their keys.
     pub(super) regions: RwLock<HashMap<u32, RegionInfo>>,
-    /// Completion queues by their numbers in the context.
-    pub(super) cqs: Mutex<HashMap<u32, CqPointer>>,
+    pub(super) router: Arc<Router>,
     /// Numbers in the node of the queue pairs, by those in the context.
     pub(super) numbers: [AtomicU32; uapi::SUPERP_MAX_RING_QPS as usize],
     /// Each object of the context has one more.
@@ -49,11 +48,6 @@ pub(super) struct Context {
 pub(super) fn event_fd(flags: c_int) -> Result<OwnedFd, c_int> {
     // SAFETY: No pointers.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | flags) };
-    owned(fd)
-}
-
-/// A descriptor that was made just now, or -1 and errno.
-pub(super) fn owned(fd: c_int) -> Result<OwnedFd, c_int> {
     if fd < 0 {
         let error = std::io::Error::last_os_error();
         return Err(error.raw_os_error().unwrap_or(libc::EIO));
@@ -83,9 +77,9 @@ impl Context {
         public.context.abi_compat = EXTENDED as *mut _;
         Ok(Self {
             public,
+            router: Router::new(context.clone())?,
             context,
             regions: RwLock::default(),
-            cqs: Mutex::default(),
             numbers: std::array::from_fn(|_| AtomicU32::new(0)),
             users: Arc::default(),
             _async: events,
@@ -160,6 +154,7 @@ pub(super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
     if Arc::strong_count(&own.users) > 1 {
         return code(Err(libc::EBUSY));
     }
+    own.router.stop();
     let own: *const Context = own;
     // SAFETY: From `open_device`, and used no more.
     drop(unsafe { Box::from_raw(own.cast_mut()) });
