@@ -52,8 +52,8 @@ devinfo() {
 
 # pingpong INDEX OPTION…: with the GID of that index; B compares what it received.
 pingpong() {
-	pair 18515 ibv_rc_pingpong -d superp -g "$1" -n 200 -c "${@:2}" || return 1
-	says '^200 iters in' "$client_said" || return 1
+	pair 18515 ibv_rc_pingpong -d superp -g "$1" -n 100 -c "${@:2}" || return 1
+	says '^100 iters in' "$client_said" || return 1
 	! says 'invalid data' "$server_said"
 }
 
@@ -96,15 +96,13 @@ connect sunh 1 ext on
 tap_case "ibv_rc_pingpong, polling" pingpong 0
 tap_case "ibv_rc_pingpong, by events" pingpong 0 -e
 tap_case "ibv_rc_pingpong, by the extended interface" pingpong 0 -N
-for program in ib_write_bw ib_read_bw ib_send_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_bw; do
+for program in ib_write_bw ib_read_bw ib_send_bw ib_write_lat ib_send_lat ib_atomic_bw; do
 	tap_case "$program" perftest 50 "$program"
 done
 tap_case "ib_send_bw, by events, both ways" perftest 50 ib_send_bw -e -b
 tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 ib_write_bw -q 4 -b -s 8192
-tap_case "ib_write_lat, 1 MiB" perftest 50 ib_write_lat -s 1048576
 connect udp6 2 ext on
 tap_case "udp6: ibv_rc_pingpong" pingpong 1
-tap_case "udp6: ib_write_bw" perftest 50 ib_write_bw -x 1
 
 for type in UC UD; do
 	tap_case "queue pairs of type $type are refused" tap_refused "Couldn't create QP" \
