@@ -21,6 +21,12 @@ use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+/// `errno`, as it is.
+fn errno() -> c_int {
+    // SAFETY: The place is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
 /// The function of this name behind this library, or NULL. Looked up once.
 fn next(name: &CStr, place: &AtomicPtr<c_void>) -> *mut c_void {
     let known = place.load(Ordering::Relaxed);
@@ -247,6 +253,7 @@ unsafe fn reg_mr_iova2(
 #[no_mangle]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     let mut number = 0;
+    let before = errno();
     let place: *mut c_int = &mut number;
     let real = real!(ibv_get_device_list(place => *mut c_int) -> *mut *mut ibv_device);
     // It knows no kernel with RDMA, or no device: neither is a failure while there is the own one.
@@ -260,6 +267,7 @@ pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv
     if let Some(place) = unsafe { count.as_mut() } {
         *place = devices.len();
     }
+    set_errno(before);
     devices.into_raw()
 }
 

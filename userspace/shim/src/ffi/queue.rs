@@ -9,15 +9,20 @@ use super::extended::{self, Batch};
 use super::{code, errno, give, lock};
 use crate::rules;
 use libc::c_int;
-use std::ptr;
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use superp_verbs::{uapi, Address, Error, QueuePair, QueuePairOptions, ReceiveQueue, SendQueue};
+use superp_verbs::{uapi, Address, QueuePairOptions, ReceiveQueue, SendQueue};
 
 /// `struct ibv_qp`, inside `struct ibv_qp_ex`.
 #[repr(C)]
 pub(super) struct Qp {
-    pub(super) public: ibv_qp_ex,
+    /// Programs write to it, too.
+    public: UnsafeCell<ibv_qp_ex>,
+    pd: *mut ibv_pd,
+    context: *mut ibv_context,
+    /// In the node.
+    number: u32,
     pub(super) send: Mutex<SendQueue>,
     pub(super) receive: Mutex<ReceiveQueue>,
     /// `enum ibv_qp_state`, without what the kernel knows of failures.
@@ -40,12 +45,12 @@ impl Qp {
     }
 
     pub(super) fn pd(&self) -> *mut ibv_pd {
-        self.public.qp_base.pd
+        self.pd
     }
 
     pub(super) fn context(&self) -> &Context {
         // SAFETY: An own context, which outlives its queue pairs.
-        unsafe { Context::of(self.public.qp_base.context) }
+        unsafe { Context::of(self.context) }
     }
 
     /// Flags that all requests have.
@@ -71,34 +76,6 @@ impl Qp {
             _ => Ok(()),
         }
     }
-}
-
-fn make(
-    own: &Context,
-    send: &Cq,
-    receive: &Cq,
-    options: &QueuePairOptions,
-) -> Result<QueuePair, Error> {
-    let first = lock(&send.queue);
-    // One lock is not taken twice.
-    if ptr::eq(send, receive) {
-        return own.context.create_queue_pair(&first, &first, options);
-    }
-    drop(first);
-    // Always in one order, whichever thread does it.
-    let in_order = ptr::from_ref(send) < ptr::from_ref(receive);
-    let (low, high) = if in_order {
-        (send, receive)
-    } else {
-        (receive, send)
-    };
-    let (low, high) = (lock(&low.queue), lock(&high.queue));
-    let (send, receive) = if in_order {
-        (&low, &high)
-    } else {
-        (&high, &low)
-    };
-    own.context.create_queue_pair(send, receive, options)
 }
 
 /// # Safety
@@ -130,7 +107,10 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
         receive_entries: cap.max_recv_wr,
         number: 0,
     };
-    let made = make(own, send, receive, &options).map_err(errno)?;
+    let made = own
+        .context
+        .create_queue_pair_of_shared(&send.queue, &receive.queue, &options);
+    let made = made.map_err(errno)?;
     let (number, index) = (made.number(), made.index());
     if let Some(place) = own.numbers.get(index as usize) {
         place.store(number, Ordering::Relaxed);
@@ -160,7 +140,10 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     };
     extended::set_functions(&mut public);
     Ok(Qp {
-        public,
+        public: UnsafeCell::new(public),
+        pd,
+        context,
+        number,
         send: Mutex::new(send_queue),
         receive: Mutex::new(receive_queue),
         state: AtomicU32::new(IBV_QPS_RESET),
@@ -262,7 +245,7 @@ fn connect(object: &Qp, attr: &ibv_qp_attr) -> Result<(), c_int> {
     // SAFETY: Any bytes are a GID.
     let addr = rules::address(unsafe { route.grh.dgid.raw });
     let tell = |what: &dyn std::fmt::Display| {
-        let number = object.public.qp_base.qp_num;
+        let number = object.number;
         eprintln!("superp: queue pair {number}: {addr}: {what}");
     };
     let peer = Address::new(addr, attr.dest_qp_num);
