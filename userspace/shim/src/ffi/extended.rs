@@ -181,7 +181,10 @@ unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u
     let part = object
         .context()
         .part(object.pd(), &ibv_sge { addr, length, lkey });
-    lock(&object.batch.work).change(|entry| Ok(rules::set_part(entry, part?)));
+    lock(&object.batch.work).change(|entry| {
+        rules::set_part(entry, part?);
+        Ok(())
+    });
 }
 
 unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
