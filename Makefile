@@ -41,8 +41,10 @@ $(HOMES:%=modules-%): modules-%:
 # The programs and the library for this machine, with manual pages and completions, in $(PROGRAMS); by its
 # own cargo.
 PROGRAMS ?= build/programs
+# What "superp run" preloads is made of the header of libibverbs.
+VERBS := $(wildcard /usr/include/infiniband/verbs.h)
 programs:
-	cargo build --release --locked --workspace --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
+	cargo build --release --locked --workspace $(if $(VERBS),,--exclude superp-shim) --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
 	$(PROGRAMS)/release/superp generate man $(PROGRAMS)/share/man/man1
 	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
 	userspace/libsuperp/link $(PROGRAMS)/release
@@ -55,6 +57,7 @@ programs_install: programs
 	install -D -t $(to)/bin $(PROGRAMS)/release/superp
 	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
 	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
+	$(if $(VERBS),install -D -m 644 -t $(to)/lib/superp $(PROGRAMS)/release/libsuperp_preload.so)
 	install -D -m 644 -t $(to)/lib/pkgconfig $(PROGRAMS)/libsuperp.pc
 	install -D -m 644 -t $(to)/include/superp userspace/libsuperp/include/superp/verbs.h
 	install -D -m 644 -t $(to)/include/linux uapi/linux/superp.h uapi/linux/superp_netlink.h

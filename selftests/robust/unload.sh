@@ -42,7 +42,8 @@ unloads_with_connections() {
 	unload || return 1
 	! loaded || return 1
 	# Nobody answers to the family and the netlink name any more.
-	tap_refused '' on "$nodeA" superp conn show
+	tap_refused '' on "$nodeA" superp conn show || return 1
+	tap_refused 'module superp is not loaded' on "$nodeA" superp run -- ibv_devinfo
 }
 
 loads_again() {

@@ -186,29 +186,9 @@ pub unsafe extern "C" fn superp_create_qp(
         receive_entries: attr.max_recv_wr,
         number: attr.qp_num,
     };
-    let made = {
-        let first = lock(&send.queue);
-        // One lock is not taken twice.
-        match ptr::eq(send, receive) {
-            true => object.context.create_queue_pair(&first, &first, &options),
-            false => {
-                drop(first);
-                // Always in one order, whichever thread does it.
-                let (low, high) = match ptr::from_ref(send) < ptr::from_ref(receive) {
-                    true => (send, receive),
-                    false => (receive, send),
-                };
-                let (low_queue, high_queue) = (lock(&low.queue), lock(&high.queue));
-                let (send_queue, receive_queue) = match ptr::eq(low, send) {
-                    true => (&low_queue, &high_queue),
-                    false => (&high_queue, &low_queue),
-                };
-                object
-                    .context
-                    .create_queue_pair(send_queue, receive_queue, &options)
-            }
-        }
-    };
+    let made = object
+        .context
+        .create_queue_pair_of_shared(&send.queue, &receive.queue, &options);
     give(made.map(|made| {
         let (number, index) = (made.number(), made.index());
         let (send_queue, receive_queue) = made.into_split();

@@ -4,6 +4,7 @@
 use crate::conn::SETTINGS;
 use crate::words::{Size, Words};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -92,6 +93,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: crate::perf::Perf,
     },
+    /// Run a program that is written for libibverbs, with SUPERp as its RDMA device.
+    ///
+    /// The program finds the node as the device "superp" with one port, whose GIDs are the addresses of the
+    /// node, and reaches the peers to which connections are established. It and the programs that it starts
+    /// get a library by LD_PRELOAD that stands before libibverbs; other devices stay what they are.
+    Run(Run),
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]
     Generate { what: Generated, folder: PathBuf },
@@ -267,6 +274,18 @@ pub(crate) enum ParamVerb {
         /// The value, or default.
         value: String,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) program: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp`: the command for people. Objects of the kernel's netlink family are shown and changed as
-//! `superp OBJECT VERB`; `superp ping`, `superp xfer` and `superp perf` move data.
+//! `superp OBJECT VERB`; `superp ping`, `superp xfer` and `superp perf` move data, `superp run` has other programs do so.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod param;
 mod perf;
 mod ping;
 mod route;
+mod run;
 mod words;
 mod xfer;
 
@@ -39,6 +40,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),
         Command::Perf { what } => perf::run(what, out),
+        Command::Run(args) => Err(run::run(&args)),
         Command::Generate { what, folder } => generate::run(what, &folder),
     }
 }

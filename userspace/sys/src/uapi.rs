@@ -78,6 +78,8 @@ pub const SUPERP_SQE_SIGNALED: u16 = 1 << 0;
 pub const SUPERP_SQE_INLINE: u16 = 1 << 1;
 /// With immediate data.
 pub const SUPERP_SQE_IMM: u16 = 1 << 2;
+/// It starts when everything before it is complete.
+pub const SUPERP_SQE_FENCE: u16 = 1 << 3;
 /// The completion has immediate data.
 pub const SUPERP_CQE_IMM: u8 = 1 << 0;
 

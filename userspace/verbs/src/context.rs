@@ -7,6 +7,8 @@ use crate::{
 };
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use superp_sys::ContextSocket;
 
@@ -106,6 +108,35 @@ impl Context {
             send: SendQueue(send),
             receive: ReceiveQueue(receive),
         })
+    }
+
+    /// As [`create_queue_pair`](Self::create_queue_pair), of completion queues that threads share.
+    pub fn create_queue_pair_of_shared(
+        &self,
+        send: &Mutex<CompletionQueue>,
+        receive: &Mutex<CompletionQueue>,
+        options: &QueuePairOptions,
+    ) -> Result<QueuePair> {
+        let lock = |queue| Mutex::lock(queue).unwrap_or_else(PoisonError::into_inner);
+        // One lock is not taken twice.
+        if ptr::eq(send, receive) {
+            let both = lock(send);
+            return self.create_queue_pair(&both, &both, options);
+        }
+        // Always in one order, whichever thread does it.
+        let in_order = ptr::from_ref(send) < ptr::from_ref(receive);
+        let (low, high) = if in_order {
+            (send, receive)
+        } else {
+            (receive, send)
+        };
+        let (low, high) = (lock(low), lock(high));
+        let (send, receive) = if in_order {
+            (&low, &high)
+        } else {
+            (&high, &low)
+        };
+        self.create_queue_pair(send, receive, options)
     }
 
     /// Has the kernel take in what was posted quietly.

@@ -51,7 +51,7 @@ impl QueuePair {
     /// Whether the queue pair has failed: a request failed, or the connection ended. Whatever is posted
     /// completes as aborted.
     pub fn failed(&self) -> bool {
-        self.send.0.failed()
+        self.send.failed()
     }
 
     /// Both queues, for two threads.
@@ -74,6 +74,11 @@ impl SendQueue {
                 _ => error,
             }
         })
+    }
+
+    /// As [`QueuePair::failed`].
+    pub fn failed(&self) -> bool {
+        self.0.failed()
     }
 
     /// How many requests can be posted now.

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# Debian's programs for RDMA as they are, by "superp run": between two nodes, with SUPERp as the device.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. lib/tap.sh
+. lib/nodes.sh
+. lib/superp.sh
+trap nodes_down EXIT
+
+# run PROGRAM…: in a node's mount namespace. perftest asks for a PCI bus, and for the clock of the processor,
+# which it measures anyway: User Mode Linux has neither.
+run() {
+	[ -e /sys/bus/pci ] || { mount -t tmpfs tmpfs /sys/bus && mkdir -p /sys/bus/pci/devices; }
+	grep -q MHz /proc/cpuinfo || mount --bind /tmp/unmodified-cpuinfo /proc/cpuinfo
+	exec superp run -- "$@"
+}
+export -f run
+{ cat /proc/cpuinfo; echo 'cpu MHz : 1000.000'; } >/tmp/unmodified-cpuinfo
+
+listens() { on "$nodeB" ss -Hltn | grep -q ":$1 "; }
+
+# pair PORT PROGRAM…: at B as a server, at A as its client, which find each other by TCP; what both print is in
+# $server_said and $client_said.
+pair() {
+	local port=$1 server status=0
+	shift
+	timeout 60 ip netns exec "$nodeB" bash -c 'run "$@"' run "$@" >/tmp/unmodified-server 2>&1 &
+	server=$!
+	nodes_wait 30 listens "$port" || { cat /tmp/unmodified-server; return 1; }
+	client_said=$(timeout 60 ip netns exec "$nodeA" bash -c 'run "$@"' run "$@" 10.23.0.2 2>&1) || status=1
+	wait "$server" || status=1
+	server_said=$(cat /tmp/unmodified-server)
+	printf '%s\n' "at A:" "$client_said" "at B:" "$server_said"
+	return "$status"
+}
+says() { grep -qE -- "$1" <<<"$2" || { echo "not said: $1"; return 1; }; }
+
+devinfo() {
+	local said
+	said=$(on "$nodeA" superp run -- ibv_devinfo -v -d superp) || return 1
+	echo "$said"
+	says 'state:\s+PORT_ACTIVE' "$said" || return 1
+	says 'GID\[ +0\]:\s+::ffff:10.23.0.1, RoCE v2' "$said" || return 1
+	says 'GID\[ +1\]:\s+fd23::1, RoCE v2' "$said" || return 1
+	ip -n "$nodeA" link set eth0 down
+	said=$(on "$nodeA" superp run -- ibv_devinfo -d superp)
+	ip -n "$nodeA" link set eth0 up
+	nodes_wait 5 nodes_running "$nodeA" eth0 || return 1
+	says 'state:\s+PORT_DOWN' "$said"
+}
+
+# pingpong INDEX OPTION…: with the GID of that index; B compares what it received.
+pingpong() {
+	pair 18515 ibv_rc_pingpong -d superp -g "$1" -n 100 -c "${@:2}" || return 1
+	says '^100 iters in' "$client_said" || return 1
+	! says 'invalid data' "$server_said"
+}
+
+# sent FIELD: by both nodes.
+sent() { echo $(($(conn_get "$nodeA" 1 "$1") + $(conn_get "$nodeB" 1 "$1"))); }
+
+# perftest COUNT SIZE PROGRAM OPTION…: it reports that many operations, and they went over the connection.
+# On a busy machine perftest may fail to measure the clock, which it does once all is moved; then it reports nothing.
+perftest() {
+	local before status=0
+	before=$(sent tx-ops)
+	pair 18515 "$3" -d superp -n 50 "${@:4}" || status=1
+	says 'Device +: superp' "$client_said" || return 1
+	tap_equal 1 "$(($(sent tx-ops) - before >= $1))" "$1 operations were sent" || return 1
+	! says 'Correlation coefficient' "$client_said$server_said" >/dev/null || return 0
+	says "^ $2 +$1 " "$client_said" || return 1
+	return "$status"
+}
+
+# refused TEXT PROGRAM…: at A alone.
+refused() { tap_refused "$1" on "$nodeA" superp run -- "${@:2}"; }
+
+# unfit TEXT: B, which looks the connection up first, says why not.
+unfit() {
+	! pair 18515 ibv_rc_pingpong -g 0 -n 1 || { echo "it succeeded"; return 1; }
+	says "superp: queue pair [0-9]+: 10.23.0.1: $1" "$server_said" || return 1
+	says 'Failed to modify QP to RTR' "$server_said"
+}
+# unfit_connection TEXT OPTION…
+unfit_connection() {
+	connect sunh 1 "${@:2}" || return 1
+	unfit "$1" || return 1
+	disconnect 1
+}
+
+nodes_up 9000
+on "$nodeA" sysctl -qw net.ipv6.conf.eth0.keep_addr_on_down=1
+tap_case "a node without ports is told" refused 'no device here carries SUPERp' ibv_devinfo
+ports_up
+tap_case "a program that is none is told" refused 'no-such-program' no-such-program
+tap_case "other programs run, with their arguments and status" \
+	tap_equal 'a  b' "$(on "$nodeA" superp run -- echo 'a  b')" "what it printed"
+tap_case "ibv_devinfo: the port and its addresses" devinfo
+tap_case "without a connection" unfit "no established connection leads to the peer"
+tap_case "with an unordered connection" unfit_connection 'the connection is not ordered' ext on ordered off
+tap_case "with a connection without extensions" unfit_connection 'the connection has no extensions' ext off
+
+connect sunh 1 ext on
+tap_case "ibv_rc_pingpong, polling" pingpong 0
+tap_case "ibv_rc_pingpong, by events" pingpong 0 -e
+tap_case "ibv_rc_pingpong, by the extended interface" pingpong 0 -N
+for program in ib_write_bw ib_read_bw ib_send_bw; do
+	tap_case "$program" perftest 50 65536 "$program"
+done
+tap_case "ib_atomic_bw" perftest 50 8 ib_atomic_bw
+tap_case "ib_send_bw, by events, both ways" perftest 50 65536 ib_send_bw -e -b
+tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 8192 ib_write_bw -q 4 -b -s 8192
+for program in ib_write_lat ib_send_lat; do
+	tap_case "$program" perftest 50 16 "$program" -s 16
+done
+connect udp6 2 ext on
+tap_case "udp6: ibv_rc_pingpong" pingpong 1
+
+for type in UC UD; do
+	tap_case "queue pairs of type $type are refused" tap_refused "Couldn't create QP" \
+		on "$nodeA" superp run -- "ibv_${type,,}_pingpong" -g 0
+done
+tap_case "shared receive queues are refused" refused "Couldn't create SRQ" ibv_srq_pingpong -g 0
+tap_case "memory by demand is refused" refused "isn't ODP capable" ibv_rc_pingpong -g 0 -o
+nothing_left() { tap_equal '0 0' "$(node_count "$nodeA" regions) $(node_count "$nodeA" qps)" "regions and queue pairs"; }
+tap_case "nothing is left" nothing_left
+rm -f /tmp/unmodified-*
+tap_end

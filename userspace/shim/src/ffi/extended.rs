@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The extended interface of posting: `ibv_wr_start()`, one call for each part of a request, and
+//! `ibv_wr_complete()`, which posts all or nothing.
+
+use super::abi::*;
+use super::lock;
+use super::post::bytes;
+use super::queue::Qp;
+use crate::rules::{self, Operation};
+use libc::{c_int, c_void, size_t};
+use std::sync::{Condvar, Mutex, PoisonError};
+use superp_verbs::uapi::superp_sqe;
+use superp_verbs::WorkRequest;
+
+/// Requests that are being put together, by one thread at a time.
+#[derive(Default)]
+pub(super) struct Batch {
+    work: Mutex<Work>,
+    free: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    /// From start to complete or abort.
+    busy: bool,
+    entries: Vec<superp_sqe>,
+    /// Whether the last of them may have its bytes in it.
+    can_be_inline: bool,
+    /// Of the first call that was wrong, or 0.
+    wrong: c_int,
+}
+
+/// The interface of a new queue pair. What SUPERp has not is NULL, as is what `send_ops_flags` does not ask
+/// for.
+pub(super) fn set_functions(public: &mut ibv_qp_ex) {
+    public.wr_atomic_cmp_swp = Some(compare_swap);
+    public.wr_atomic_fetch_add = Some(fetch_add);
+    public.wr_rdma_read = Some(read);
+    public.wr_rdma_write = Some(write);
+    public.wr_send = Some(send);
+    public.wr_send_imm = Some(send_imm);
+    public.wr_set_inline_data = Some(set_inline);
+    public.wr_set_inline_data_list = Some(set_inline_list);
+    public.wr_set_sge = Some(set_sge);
+    public.wr_set_sge_list = Some(set_sge_list);
+    public.wr_start = Some(start);
+    public.wr_complete = Some(complete);
+    public.wr_abort = Some(abort);
+}
+
+unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
+    // SAFETY: An own queue pair.
+    let batch = unsafe { &Qp::of(qp.cast()).batch };
+    let mut work = lock(&batch.work);
+    while work.busy {
+        work = batch
+            .free
+            .wait(work)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+    *work = Work {
+        busy: true,
+        ..Work::default()
+    };
+}
+
+/// The end of a batch: its entries, or what was wrong.
+fn finish(object: &Qp) -> Result<Vec<superp_sqe>, c_int> {
+    let work = std::mem::take(&mut *lock(&object.batch.work));
+    object.batch.free.notify_one();
+    match work.wrong {
+        0 => Ok(work.entries),
+        errno => Err(errno),
+    }
+}
+
+unsafe extern "C" fn abort(qp: *mut ibv_qp_ex) {
+    // SAFETY: An own queue pair. Nothing of it was posted.
+    let _ = finish(unsafe { Qp::of(qp.cast()) });
+}
+
+fn post(object: &Qp, entries: Vec<superp_sqe>) -> Result<(), c_int> {
+    object.can_send()?;
+    let mut queue = lock(&object.send);
+    if (queue.room() as usize) < entries.len() {
+        return Err(libc::ENOMEM);
+    }
+    let posted = queue.post(entries.into_iter().map(WorkRequest::from_entry));
+    posted.map_err(|error| error.error.errno())
+}
+
+unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: An own queue pair.
+    let object = unsafe { Qp::of(qp.cast()) };
+    super::code(finish(object).and_then(|entries| post(object, entries)))
+}
+
+/// A new request of the batch.
+///
+/// # Safety
+///
+/// An own queue pair.
+unsafe fn begin(qp: *mut ibv_qp_ex, operation: Operation) {
+    // SAFETY: By the contract of this function; the program's words for the request.
+    let (object, id, flags) = unsafe { (Qp::of(qp.cast()), (*qp).wr_id, (*qp).wr_flags) };
+    let mut work = lock(&object.batch.work);
+    match operation.entry(id, flags | object.send_flags()) {
+        Ok(entry) => {
+            work.entries.push(entry);
+            work.can_be_inline = operation.can_be_inline();
+        }
+        Err(errno) => work.fail(errno),
+    }
+}
+
+impl Work {
+    fn fail(&mut self, errno: c_int) {
+        if self.wrong == 0 {
+            self.wrong = errno;
+        }
+    }
+
+    /// Changes the last request.
+    fn change(&mut self, change: impl FnOnce(&mut superp_sqe) -> Result<(), c_int>) {
+        let changed = match self.entries.last_mut() {
+            Some(entry) => change(entry),
+            None => Err(libc::EINVAL),
+        };
+        if let Err(errno) = changed {
+            self.fail(errno);
+        }
+    }
+}
+
+unsafe extern "C" fn write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::Write { rkey, addr }) };
+}
+
+unsafe extern "C" fn read(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::Read { rkey, addr }) };
+}
+
+unsafe extern "C" fn send(qp: *mut ibv_qp_ex) {
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::Send { imm: None }) };
+}
+
+unsafe extern "C" fn send_imm(qp: *mut ibv_qp_ex, imm: u32) {
+    let imm = Some(u32::from_be(imm));
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::Send { imm }) };
+}
+
+unsafe extern "C" fn fetch_add(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, add: u64) {
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::FetchAdd { rkey, addr, add }) };
+}
+
+unsafe extern "C" fn compare_swap(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    addr: u64,
+    compare: u64,
+    swap: u64,
+) {
+    let operation = Operation::CompareSwap {
+        rkey,
+        addr,
+        compare,
+        swap,
+    };
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, operation) };
+}
+
+unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: An own queue pair.
+    let object = unsafe { Qp::of(qp.cast()) };
+    let part = object
+        .context()
+        .part(object.pd(), &ibv_sge { addr, length, lkey });
+    lock(&object.batch.work).change(|entry| {
+        rules::set_part(entry, part?);
+        Ok(())
+    });
+}
+
+unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
+    match count {
+        0 => {}
+        1 => {
+            // SAFETY: The caller's list; an own queue pair.
+            unsafe { set_sge(qp, (*list).lkey, (*list).addr, (*list).length) }
+        }
+        // SAFETY: An own queue pair.
+        _ => lock(unsafe { &Qp::of(qp.cast()).batch.work }).fail(libc::EINVAL),
+    }
+}
+
+unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
+    let one = ibv_data_buf { addr, length };
+    // SAFETY: One element; an own queue pair.
+    unsafe { set_inline_list(qp, 1, &one) };
+}
+
+unsafe extern "C" fn set_inline_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_data_buf) {
+    // SAFETY: An own queue pair.
+    let mut work = lock(unsafe { &Qp::of(qp.cast()).batch.work });
+    let can_be_inline = work.can_be_inline;
+    work.change(|entry| {
+        if !can_be_inline {
+            return Err(libc::EINVAL);
+        }
+        let pieces = (0..count).map(|index| {
+            // SAFETY: The caller's list has so many elements, whose bytes are valid for the call.
+            unsafe {
+                let piece = &*list.add(index);
+                bytes(piece.addr.cast(), piece.length)
+            }
+        });
+        rules::set_inline(entry, pieces)
+    });
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The functions of libibverbs, and the objects they give.
+//!
+//! Each function looks whose object its first argument is. Own objects are structs that begin with the
+//! public one of infiniband/verbs.h, from `Box::into_raw`. By the contract of verbs, which every `unsafe`
+//! here relies on:
+//!
+//! * pointers that a function is given are objects that verbs gave, not destroyed, nor destroyed meanwhile;
+//! * attributes, lists, arrays and the memory of registered regions are valid for the call, or for the
+//!   life of the region.
+
+pub(crate) mod abi;
+mod chain;
+mod completion;
+mod context;
+mod device;
+mod domain;
+mod extended;
+mod post;
+mod queue;
+
+use libc::c_int;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A lock. What it guards is whole also after a panic: one would have ended the process.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn set_errno(errno: c_int) {
+    // SAFETY: The place is the thread's own.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// What a function returns when it fails.
+trait Failure {
+    fn failure(errno: c_int) -> Self;
+}
+
+impl<T> Failure for *mut T {
+    fn failure(errno: c_int) -> Self {
+        set_errno(errno);
+        ptr::null_mut()
+    }
+}
+
+/// Most functions return the number itself; those that return -1 say so where they are.
+impl Failure for c_int {
+    fn failure(errno: c_int) -> Self {
+        set_errno(errno);
+        errno
+    }
+}
+
+/// A new object, or NULL and errno. `P` is the public struct that `T` begins with.
+fn give<T, P>(made: Result<T, c_int>) -> *mut P {
+    match made {
+        Ok(object) => Box::into_raw(Box::new(object)).cast(),
+        Err(errno) => Failure::failure(errno),
+    }
+}
+
+/// 0, or an error number.
+fn code(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(errno) => Failure::failure(errno),
+    }
+}
+
+/// 0, or -1 and errno.
+fn minus_one(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(errno) => {
+            set_errno(errno);
+            -1
+        }
+    }
+}
+
+/// The error number of the library's error.
+fn errno(error: superp_verbs::Error) -> c_int {
+    error.errno()
+}
+
+/// The immediate data of a completion.
+#[cfg(test)]
+pub(crate) fn imm_data(wc: &abi::ibv_wc) -> u32 {
+    // SAFETY: Any bytes are a number.
+    unsafe { wc.__bindgen_anon_1.imm_data }
+}

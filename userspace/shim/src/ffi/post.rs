@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Posting and polling.
+
+use super::abi::*;
+use super::completion::Cq;
+use super::context::Context;
+use super::queue::Qp;
+use super::{lock, set_errno};
+use crate::rules::{self, Operation};
+use libc::c_int;
+use std::ptr;
+use std::slice;
+use superp_verbs::uapi::superp_sqe;
+use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
+
+pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
+    let Ok(most) = u32::try_from(most) else {
+        return -libc::EINVAL;
+    };
+    // SAFETY: An own queue, and its context.
+    let (own, object) = unsafe { (Context::of((*cq).context), &*cq.cast::<Cq>()) };
+    let mut next = wc;
+    let polled = lock(&object.queue).poll(most, |completion| {
+        let number = own.number(completion.queue_pair);
+        // SAFETY: The caller's array has room for `most` of them.
+        unsafe {
+            next.write(rules::completion(&completion, number));
+            next = next.add(1);
+        }
+    });
+    match polled {
+        Ok(count) => count as c_int,
+        Err(error) => -error.errno(),
+    }
+}
+
+/// The local bytes of a request: at most one piece.
+///
+/// # Safety
+///
+/// The list has so many elements.
+unsafe fn part(object: &Qp, list: *const ibv_sge, count: c_int) -> Result<Part, c_int> {
+    match count {
+        0 => Ok(Part {
+            key: 0,
+            addr: 0,
+            length: 0,
+        }),
+        // SAFETY: By the contract of this function.
+        1 => object.context().part(object.pd(), unsafe { &*list }),
+        _ => Err(libc::EINVAL),
+    }
+}
+
+/// # Safety
+///
+/// A request of verbs.
+unsafe fn operation(wr: &ibv_send_wr) -> Result<Operation, c_int> {
+    // SAFETY: The opcode says which members the program has filled in; any bytes are numbers.
+    unsafe {
+        let (rdma, atomic) = (wr.wr.rdma, wr.wr.atomic);
+        let imm = u32::from_be(wr.__bindgen_anon_1.imm_data);
+        let (rkey, addr) = (rdma.rkey, rdma.remote_addr);
+        Ok(match wr.opcode {
+            IBV_WR_RDMA_WRITE => Operation::Write { rkey, addr },
+            IBV_WR_RDMA_READ => Operation::Read { rkey, addr },
+            IBV_WR_SEND => Operation::Send { imm: None },
+            IBV_WR_SEND_WITH_IMM => Operation::Send { imm: Some(imm) },
+            IBV_WR_ATOMIC_FETCH_AND_ADD => Operation::FetchAdd {
+                rkey: atomic.rkey,
+                addr: atomic.remote_addr,
+                add: atomic.compare_add,
+            },
+            IBV_WR_ATOMIC_CMP_AND_SWP => Operation::CompareSwap {
+                rkey: atomic.rkey,
+                addr: atomic.remote_addr,
+                compare: atomic.compare_add,
+                swap: atomic.swap,
+            },
+            _ => return Err(libc::EOPNOTSUPP),
+        })
+    }
+}
+
+/// # Safety
+///
+/// A request of verbs.
+unsafe fn entry(object: &Qp, wr: &ibv_send_wr) -> Result<superp_sqe, c_int> {
+    // SAFETY: By the contract of this function.
+    let operation = unsafe { operation(wr) }?;
+    let mut entry = operation.entry(wr.wr_id, wr.send_flags | object.send_flags())?;
+    if wr.send_flags & IBV_SEND_INLINE == 0 {
+        // SAFETY: As above.
+        rules::set_part(&mut entry, unsafe { part(object, wr.sg_list, wr.num_sge) }?);
+        return Ok(entry);
+    }
+    if !operation.can_be_inline() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: As above.
+    let pieces: &[ibv_sge] = match usize::try_from(wr.num_sge) {
+        Ok(0) => &[],
+        // SAFETY: By the contract of this function.
+        Ok(count @ 1) => unsafe { slice::from_raw_parts(wr.sg_list, count) },
+        _ => return Err(libc::EINVAL),
+    };
+    // SAFETY: The bytes of a piece are the program's, and valid for the call.
+    let pieces = pieces
+        .iter()
+        .map(|sge| unsafe { bytes(sge.addr as *const u8, sge.length as usize) });
+    rules::set_inline(&mut entry, pieces)?;
+    Ok(entry)
+}
+
+/// Bytes of the program.
+///
+/// # Safety
+///
+/// They are valid while they are used.
+pub(super) unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
+    match len {
+        0 => &[],
+        // SAFETY: By the contract of this function.
+        _ => unsafe { slice::from_raw_parts(start, len) },
+    }
+}
+
+/// Posts a list: up to the first element that cannot be, which `bad` then is.
+///
+/// # Safety
+///
+/// The list is valid, and so is the place if it is not NULL.
+unsafe fn list<W, R>(
+    first: *mut W,
+    next: fn(&W) -> *mut W,
+    convert: impl Fn(&W) -> Result<R, c_int>,
+    bad: *mut *mut W,
+    post: impl FnOnce(&mut dyn Iterator<Item = R>) -> Result<(), PostError>,
+) -> c_int {
+    let mut at = first;
+    let mut wrong = 0;
+    let mut converted = 0;
+    let posted = post(&mut std::iter::from_fn(|| {
+        // SAFETY: By the contract of this function.
+        let wr = unsafe { at.as_ref() }?;
+        match convert(wr) {
+            Ok(request) => {
+                at = next(wr);
+                converted += 1;
+                Some(request)
+            }
+            Err(errno) => {
+                wrong = errno;
+                at = ptr::null_mut();
+                None
+            }
+        }
+    }));
+    let (errno, count) = match posted {
+        Ok(()) if wrong == 0 => return 0,
+        Ok(()) => (wrong, converted),
+        Err(error) => (error.error.errno(), error.posted),
+    };
+    // SAFETY: By the contract of this function.
+    unsafe {
+        if let Some(place) = bad.as_mut() {
+            *place = first;
+            for _ in 0..count {
+                *place = place.as_ref().map_or(ptr::null_mut(), next);
+            }
+        }
+    }
+    set_errno(errno);
+    errno
+}
+
+pub(super) unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: An own queue pair.
+    let object = unsafe { Qp::of(qp) };
+    let ready = object.can_send();
+    let convert = |wr: &ibv_send_wr| {
+        ready?;
+        // SAFETY: An element of the caller's list.
+        unsafe { entry(object, wr) }.map(WorkRequest::from_entry)
+    };
+    // SAFETY: By the contract of verbs.
+    unsafe {
+        list(
+            wr,
+            |wr| wr.next,
+            convert,
+            bad,
+            |requests| lock(&object.send).post(requests),
+        )
+    }
+}
+
+pub(super) unsafe extern "C" fn post_receive(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: An own queue pair.
+    let object = unsafe { Qp::of(qp) };
+    let ready = object.can_receive();
+    let convert = |wr: &ibv_recv_wr| {
+        ready?;
+        // SAFETY: An element of the caller's list.
+        let part = unsafe { part(object, wr.sg_list, wr.num_sge) }?;
+        Ok(ReceiveRequest::new(part).token(wr.wr_id))
+    };
+    // SAFETY: By the contract of verbs.
+    unsafe {
+        list(
+            wr,
+            |wr| wr.next,
+            convert,
+            bad,
+            |requests| lock(&object.receive).post(requests),
+        )
+    }
+}

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What build.rs translates. */
+#include <infiniband/verbs.h>
