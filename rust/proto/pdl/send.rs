@@ -29,6 +29,9 @@ const REORDER_MEMORY: u64 = 1_000_000_000;
 /// they are not asked to be acknowledged by; there they re-use an old PSN [proto 3.10, 3.11].
 const PURE_ACK_WINDOW: u32 = 4;
 
+/// Packets from the base on among which lost pure ACKs are repeated together when the timer expires.
+const PURE_ACKS_PER_TIMEOUT: u32 = 8;
+
 /// What a PSN carries: enough to build the packet again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -461,6 +464,18 @@ impl<A: Slabs> SendWindow<A> {
             .map_or((0, Content::None), |slot| (slot.last_sent, slot.content));
         let sent_with = sent_at.saturating_add(self.rtx_time_win);
         if content == Content::None {
+            // Pure ACKs are small, and a timeout for each would be long where many are lost.
+            for ahead in (1..PURE_ACKS_PER_TIMEOUT.min(self.outstanding())).rev() {
+                let psn = base.wrapping_add(ahead);
+                let lost = self.slots.get(psn).is_some_and(|slot| {
+                    let unknown = slot.member != Membership::None;
+                    unknown && slot.content == Content::None && slot.last_sent <= sent_with
+                });
+                if lost {
+                    self.budget = self.budget.saturating_add(1);
+                    self.set_lost(self.slots.index(psn), true, true);
+                }
+            }
             // The window waits for the base, the peer for what comes behind it, maybe further than an
             // acknowledgement can name, and behind many that it names and does not wait for.
             if let Some(index) = self.oldest_data() {

@@ -295,6 +295,39 @@ fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
 }
 
 #[test]
+fn timer_repeats_several_lost_pure_acks_at_once() {
+    // In order the request waits for every one of them, and each other one is lost again.
+    let config = Config {
+        pdl_window_size: 1024,
+        pdl_receive_win: 1024,
+        pdl_rtx_max_pkts: 0,
+        ..Config::default()
+    };
+    let mut pair = Pair::clean(&config);
+    let mut acks = 0;
+    pair.filter = Some(Box::new(move |_, from, transmit| {
+        acks += u32::from(from == A && transmit.tal.is_pure_ack());
+        from == A && acks % 8 != 0
+    }));
+    while pair.ends[A].conn.inflight_packets() < 300 {
+        write(&mut pair, B, 3000);
+        pair.settle();
+    }
+    let mut acks = 0;
+    pair.filter = Some(Box::new(move |_, from, transmit| {
+        let pure = from == A && transmit.tal.is_pure_ack();
+        acks += u32::from(pure);
+        pure && acks % 2 == 0
+    }));
+    let before = pair.ends[A].conn.stats().timeouts;
+    let token = write(&mut pair, A, 100);
+    pair.run_until(100_000 * MS, Pair::all_complete);
+    assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    let timeouts = pair.ends[A].conn.stats().timeouts - before;
+    assert!(timeouts <= 250, "{timeouts} timeouts");
+}
+
+#[test]
 fn out_of_window_values_are_dropped_and_reported() {
     let mut pair = Pair::clean(&Config::default());
     write(&mut pair, B, 100);
