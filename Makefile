@@ -77,6 +77,7 @@ check-long:
 	@SUPERP_SEEDS=100000 $(VM)/cargo test --release --locked -p superp-proto --test pair every_schedule
 	@PROPTEST_CASES=100000 $(VM)/cargo test --release --locked -p superp-proto --lib model_tests
 	@selftests/fuzz/run 1200
+	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
 
 bench:
 	@selftests/bench/run
@@ -115,7 +116,7 @@ help:
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
-	@echo '  make check-long       random schedules of protocol and simulator in large numbers, an hour of fuzzing'
+	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home'
 	@echo '  make bench            SUPERp beside TCP, rxe and bare frames: tables, build/bench.json, plots; 15 minutes'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'

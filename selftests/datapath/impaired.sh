@@ -40,7 +40,7 @@ under() {
 	local status=0
 	# shellcheck disable=SC2086 # words
 	impair $1 || return 1
-	transfers 150 60000 16 || status=1
+	transfers "$(fewer 150)" 60000 16 || status=1
 	impair
 	[ "$status" = 0 ] || { explain; return 1; }
 	counted "$nodeB" "${@:2}"

@@ -68,7 +68,7 @@ broken() { tap_equal broken "$(conn_get "$nodeA" "$cid" state)" state; }
 nodes_up 9000
 ports_up
 cid=0
-for way in sunh udp4 udp6; do
+for way in $ways; do
 	cid=$((cid + 1))
 	# Whatever is sent again before ten seconds have passed was taken for lost.
 	connect "$way" "$cid" ext on pdl_retrans_time_out 10000000000

@@ -48,9 +48,9 @@ interrupted() {
 	connect_next "${@:2}" || return 1
 	# shellcheck disable=SC2086 # words
 	nodes_netem "$nodeA" $1 && nodes_netem "$nodeB" $1 || return 1
-	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 1500 60000 16 &
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 600 60000 16 &
 	there=$!
-	"$xfer" mixed "$nodeB" "$nodeA" "$(address "$way" 1)" "$cid" write,read,send 1500 60000 16 &
+	"$xfer" mixed "$nodeB" "$nodeA" "$(address "$way" 1)" "$cid" write,read,send 600 60000 16 &
 	back=$!
 	nodes_wait 10 moving || status=1
 	at_both_ends stop || status=1
@@ -68,8 +68,8 @@ interrupted() {
 removed() {
 	local pid status=0
 	connect_next || return 1
-	nodes_netem "$nodeA" delay 5ms || return 1
-	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read 1500 60000 16 &
+	nodes_netem "$nodeA" delay 25ms || return 1
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read 600 60000 16 &
 	pid=$!
 	nodes_wait 10 moving || return 1
 	at_both_ends stop || return 1
@@ -86,9 +86,9 @@ cid=0
 for way in sunh udp6; do
 	tap_case "$way: an idle connection stops" idle
 	tap_case "$way: the end that stops first answers the other" one_end_first
-	tap_case "$way: transfers both ways go on after a restart" interrupted 'delay 5ms'
+	tap_case "$way: transfers both ways go on after a restart" interrupted 'delay 25ms'
 	tap_case "$way, unordered, with loss: transfers both ways go on after a restart" \
-		interrupted 'delay 5ms loss 5%' ordered off
+		interrupted 'delay 25ms loss 5%' ordered off
 	tap_case "$way: removing a stopped connection ends what waits" removed
 done
 tap_end

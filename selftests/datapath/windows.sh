@@ -36,7 +36,7 @@ wraps() {
 	[ "$(conn_get "$nodeA" "$cid" tx-packets)" -gt 128 ] && [ "$(conn_get "$nodeB" "$cid" tx-packets)" -gt 128 ] ||
 		return 1
 	connect_next start-psn 0xffffff80 start-xid 65500 "$@" || return 1
-	lossy transfers 150 60000 16 || return 1
+	lossy transfers "$(fewer 150)" 60000 16 || return 1
 	[ "$(conn_get "$nodeA" "$cid" transactions)" -gt 36 ]
 }
 
@@ -56,7 +56,7 @@ sizes() {
 	local window
 	for window in 16 17 100 1024; do
 		connect_next pdl_window_size "$window" pdl_receive_win "$window" "$@" || return 1
-		lossy transfers 60 300000 16 || { echo "window $window"; return 1; }
+		lossy transfers "$(fewer 60)" 300000 16 || { echo "window $window"; return 1; }
 	done
 }
 

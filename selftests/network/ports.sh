@@ -131,14 +131,14 @@ inject() { on "$nodeA" lib/inject.py "eth$1" "$(mac "$nodeB" "eth$1")" "$2" "$3"
 
 paths_up
 tap_case "paths that make no sense are refused by name" refusals
-for way in sunh udp4 udp6; do
+for way in $ways; do
 	tap_case "$way: a connection that sprays uses both of two paths" spray "$way" "1 2"
 	tap_case "$way: a connection that sprays uses all of four paths" spray "$way" "0 1 2 3"
 done
 tap_case "a connection that does not spray keeps to one path, each to its own" one_path_each
 tap_case "a path whose MTU falls is not used until it rises again" mtu_falls
 tap_case "a connection breaks when no path takes its packets" mtu_of_all_falls
-for way in sunh udp4 udp6; do
+for way in $ways; do
 	tap_case "$way: a packet by no path of its connection is dropped and counted" strange_paths "$way"
 done
 tap_end

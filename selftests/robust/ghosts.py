@@ -256,7 +256,7 @@ def identifiers():
 try:
     for number in (1, 2):
         nodes.superp(number, "dev", "add", "eth0")
-    for way in ("sunh", "udp4", "udp6"):
+    for way in WAYS:
         results.case(f"{way}: old packets, the new start PSN is beyond theirs", old_packets, way, AHEAD)
         results.case(f"{way}: old packets, the new start PSN is below theirs", old_packets, way, BEHIND)
         results.case(f"{way}: the node is reset first", node_first, way)

@@ -382,7 +382,7 @@ try:
     results.case("codes of Transaction Errors become errnos", codes)
     results.case("a SACK has its holes filled at once, and only these", selective_acknowledgement)
     results.case("a window of one packet is kept", closed_window)
-    for way in ("sunh", "udp4", "udp6"):
+    for way in WAYS:
         results.case(f"{way}: a silent peer is given up by name", silence, way)
 finally:
     nodes.down()

@@ -159,7 +159,7 @@ unregistered() {
 }
 
 cid=0
-for way in sunh udp4 udp6; do
+for way in $ways; do
 	fresh_nodes
 	tap_case "$way: requests go on after the device was down for a while" down_for_a_while
 	tap_case "$way: a device that stays down breaks the connection and ends every request" down_for_good

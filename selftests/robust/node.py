@@ -18,6 +18,11 @@ from wire import *
 XFER = "/superp/build/selftests/datapath/xfer"
 GUARD = 4096 + 13  # of xfer
 
+# Headers that packets have; as "ways" in lib/superp.sh.
+WAYS = {"0qemu": ("sunh", "udp4"), "0debug": ("sunh", "udp6")}.get(
+    os.environ.get("SUPERP_THOROUGH", "0") + os.environ.get("SUPERP_HOME", "uml"), ("sunh", "udp4", "udp6")
+)
+
 
 def run(*command):
     """Output of a command; its error text is the exception's."""

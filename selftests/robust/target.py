@@ -600,7 +600,7 @@ try:
     results.case("a frame with Hop Limit 0 has arrived", last_hop)
     results.case("G4 writes its two blocks", golden_write)
     results.case("G7 writes its block", golden_udp)
-    for way in ("sunh", "udp4", "udp6"):
+    for way in WAYS:
         results.case(f"{way}: 15 operations in a packet", many_operations, way)
         results.case(f"{way}: two reads in a packet", reads, way)
         results.case(f"{way}: an error names the operation that failed", refused_operation, way)
@@ -628,7 +628,7 @@ try:
     results.case("udp4: a wrong checksum", damaged_udp, "udp4")
     results.case("udp6: a wrong checksum, and none", damaged_udp, "udp6")
     results.case("udp4: bytes behind the UDP length are no data", surplus)
-    for way in ("sunh", "udp4", "udp6"):
+    for way in WAYS:
         results.case(f"{way}: 2000 packets with random damage", fuzz, way)
     results.case("dropped: a packet for a removed connection", stopped)
 finally:

@@ -441,7 +441,7 @@ TEST_F(pair, shutdown__wakes_who_waits)
 	pthread_join(thread, NULL);
 }
 
-#define MANY 200
+#define MANY 64
 
 TEST_F_TIMEOUT(pair, many_sockets__share_the_connection, slowly(120))
 {
