@@ -9,7 +9,7 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs programs_install demo check check-long vm lint conformance bench-core mutants \
+.PHONY: modules modules_install install requirements clean help programs programs_install demo check check-long vm lint conformance bench bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
 modules: requirements
@@ -82,6 +82,9 @@ check-long:
 	@selftests/fuzz/run 1200
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
 
+bench:
+	@selftests/bench/run
+
 bench-core:
 	@selftests/cost/run
 
@@ -117,6 +120,7 @@ help:
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
 	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home'
+	@echo '  make bench            SUPERp beside TCP, rxe and bare frames: tables, build/bench.json, plots; 15 minutes'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'

@@ -358,29 +358,15 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 	return 0;
 }
 
-/**
- * superp_pages_copy_from_skb - fill in bytes of a packet
- * @pages: the range
- * @offset: of the first byte in it
- * @skb: the packet
- * @skb_offset: of the first byte in it
- * @len: how many bytes
- *
- * Context: any.
- * Return: 0, -ERANGE outside of the range, -EFAULT outside of the packet.
- */
-int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
-			       u32 skb_offset, u32 len)
+/* Copies @len bytes that are in the packet, from @skb_offset of it to @offset. */
+static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
+				  const struct sk_buff *skb, u32 skb_offset, u32 len)
 {
 	struct page *page;
 	u32 in_page, n;
 	void *to;
 	int err;
 
-	if (!superp_pages_has(pages, offset, len))
-		return -ERANGE;
-	if (skb_offset > skb->len || len > skb->len - skb_offset)
-		return -EFAULT;
 	while (len) {
 		page = superp_pages_at(pages, offset, &in_page);
 		n = min(len, PAGE_SIZE - in_page);
@@ -395,6 +381,62 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 		len -= n;
 	}
 	return 0;
+}
+
+/**
+ * superp_pages_copy_from_skb - fill in bytes of a packet
+ * @pages: the range
+ * @offset: of the first byte in it
+ * @skb: the packet
+ * @skb_offset: of the first byte in it
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: 0, -ERANGE outside of the range, -EFAULT outside of the packet.
+ */
+int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
+			       u32 skb_offset, u32 len)
+{
+	const struct sk_buff *part;
+	u32 n, start;
+	int err;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	if (skb_offset > skb->len || len > skb->len - skb_offset)
+		return -EFAULT;
+	if (!skb_has_frag_list(skb))
+		return superp_pages_copy_part(pages, offset, skb, skb_offset, len);
+
+	/*
+	 * A message of many packets: skb_copy_bits() walks from the first one every time, so it is
+	 * only given one of them.
+	 */
+	start = skb_pagelen(skb);
+	if (skb_offset < start) {
+		n = min(len, start - skb_offset);
+		err = superp_pages_copy_part(pages, offset, skb, skb_offset, n);
+		if (err)
+			return err;
+		offset += n;
+		skb_offset += n;
+		len -= n;
+	}
+	skb_walk_frags(skb, part) {
+		if (!len)
+			break;
+		if (skb_offset - start < part->len) {
+			n = min(len, part->len - (skb_offset - start));
+			err = superp_pages_copy_part(pages, offset, part, skb_offset - start, n);
+			if (err)
+				return err;
+			offset += n;
+			skb_offset += n;
+			len -= n;
+		}
+		start += part->len;
+	}
+	return len ? -EFAULT : 0;
 }
 
 /**

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""measure.py FILE [--smoke]: in a guest, measures SUPERp beside what a user would pick instead, between two
+nodes on one veth pair, and writes what it found to FILE, as JSON: a home of Documentation/bench.schema.json
+without its ratios. Each figure is taken once in each of several rounds, all after one another, so that what
+else the machine does meets all alike. With --smoke: one round, too short to say anything about speed."""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP / "selftests/robust"))
+
+from node import Nodes, run  # noqa: E402
+
+MTU = 9000
+# Bytes of a frame's payload in the measurement of bare frames.
+FRAME = 8900
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = {"64KiB": 64 * KIB, "1MiB": MIB}
+# Memory that messages go round in: of superp perf, and so of bare frames.
+SPAN = {64: 4 * KIB, 64 * KIB: 4 * MIB, MIB: 16 * MIB}
+PINGPONG = TOP / "build/selftests/bench/pingpong"
+PORTS = {"sleep": 4001, "spin": 4002}
+# Connections: of each encapsulation, and one that does not pack requests.
+SUNH, UDP, UNPACKED = 1, 2, 3
+
+
+class Absent(Exception):
+    """Why something is not measured here."""
+
+
+def within(namespace, *command):
+    return ("ip", "netns", "exec", namespace, *map(str, command))
+
+
+class Bench:
+    def __init__(self, smoke):
+        self.smoke = smoke
+        self.rounds = 1 if smoke else 5
+        # Milliseconds of a measurement.
+        self.ms = 20 if smoke else 250
+        self.nodes = Nodes()
+        self.a, self.b = self.nodes.name[1], self.nodes.name[2]
+        self.servers = []
+        # Packets that each connection has sent again so far, at both ends.
+        self.sent_again = {SUNH: 0, UDP: 0, UNPACKED: 0}
+        self.versions = {"kernel": os.uname().release}
+
+    def down(self):
+        for server in self.servers:
+            server.send_signal(signal.SIGTERM)
+            server.wait(20)
+        self.nodes.down()
+
+    def serve(self, *command):
+        """Starts a program at the second node that ends with the bench; gives its standard output."""
+        server = subprocess.Popen(
+            within(self.b, *command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.servers.append(server)
+        return server.stdout
+
+    # SUPERp
+
+    def superp_up(self):
+        for number in (1, 2):
+            self.nodes.superp(number, "dev", "add", "eth0")
+        for cid, encapsulation in ((SUNH, "sunh"), (UDP, "udp4"), (UNPACKED, "sunh")):
+            for number in (1, 2):
+                if cid == UNPACKED:
+                    self.nodes.superp(number, "param", "set", "tal_max_ops_per_pkt", "1")
+                self.nodes.superp(
+                    number, "conn", "add", str(cid), "peer", f"10.23.0.{3 - number}", "peer-cid", str(cid),
+                    "encap", encapsulation, "dev", "eth0", "local", f"10.23.0.{number}", "ext", "on",
+                )  # fmt: skip
+                self.nodes.superp(number, "conn", "start", str(cid))
+        self.remote = json.loads(self.serve("superp", "-j", "perf", "serve", "--size", "16M").readline())["remote"]
+        self.versions["superp"] = run("superp", "--version").split()[-1]
+
+    def retransmits(self, cid):
+        """Packets that a connection has sent again since this was asked last."""
+        before, total = self.sent_again[cid], 0
+        for number in (1, 2):
+            shown = json.loads(self.nodes.superp(number, "-j", "conn", "show", str(cid), "-s"))
+            stats = (shown[0] if isinstance(shown, list) else shown)["stats"]
+            total += sum(count for name, count in stats.items() if name.startswith("retrans-"))
+        self.sent_again[cid] = total
+        return total - before
+
+    def superp(self, cid, operation, measure, size):
+        """One run, in which all that is moved is compared with what should be moved."""
+        found = json.loads(
+            self.nodes.superp(
+                1, "-j", "perf", operation, measure, "10.23.0.2", "--cid", str(cid), "--remote", self.remote,
+                "--size", str(size), "--duration", str(self.ms / 1000), "--verify",
+            )  # fmt: skip
+        )
+        if not found["verified"]:
+            raise AssertionError(f"{operation} {measure}: nothing was compared")
+        value = {
+            "bw": lambda: found["bytes-per-second"],
+            "rate": lambda: found["operations-per-second"],
+            "lat": lambda: found["latency-ns"]["p50"],
+        }[measure]()
+        return value, self.retransmits(cid)
+
+    # The limit
+
+    def frames_up(self):
+        module = TOP / "build" / os.environ["SUPERP_HOME"].replace("qemu", "stock") / "selftests/modules/frames.ko"
+        if not module.exists():
+            raise Absent("selftests/modules/frames.ko is not built")
+        run("insmod", str(module))
+
+    def frames(self, size):
+        """Messages and bytes a second; the module compares them."""
+        control = "/sys/module/frames/parameters/run"
+        order = f"eth0 {size} {min(size, FRAME)} {SPAN[size]} {self.ms}"
+        run(*within(self.a, "sh", "-c", f"echo '{order}' >{control}"))
+        messages, moved, ns = map(int, pathlib.Path(control).read_text().split())
+        return messages / ns * 1e9, moved / ns * 1e9
+
+    # TCP
+
+    def tcp_up(self):
+        for way, port in PORTS.items():
+            self.serve(PINGPONG, "listen", port, way).readline()
+        self.serve("iperf3", "--server", "--logfile", "/dev/null")
+        end = time.monotonic() + 20
+        while ":5201" not in run(*within(self.b, "ss", "-Hltn")):
+            if time.monotonic() > end:
+                raise Absent("iperf3 does not listen")
+            time.sleep(0.05)
+        self.versions["iperf3"] = run("iperf3", "--version").split()[1]
+
+    def tcp_stream(self):
+        much = ("--bytes", "256K") if self.smoke else ("--time", "1")
+        found = json.loads(run(*within(self.a, "iperf3", "--json", "--client", "10.23.0.2", *much)))
+        return found["end"]["sum_received"]["bits_per_second"] / 8, found["end"]["sum_sent"]["retransmits"]
+
+    def tcp_pingpong(self, way):
+        """Median of whole round trips, ns."""
+        out = run(*within(self.a, PINGPONG, "connect", "10.23.0.2", PORTS[way], way, 8, self.ms))
+        return int(out.split()[2])
+
+    # rxe
+
+    def rxe_up(self):
+        if subprocess.run(("modprobe", "rdma_rxe"), capture_output=True).returncode:
+            raise Absent("this kernel has no rdma_rxe")
+        for node, namespace in (("a", self.a), ("b", self.b)):
+            try:
+                run(*within(namespace, "rdma", "link", "add", f"rxe{node}", "type", "rxe", "netdev", "eth0"))
+            except AssertionError as error:
+                raise Absent(str(error)) from None
+        gids = pathlib.Path("/sys/class/infiniband/rxea/ports/1/gids").iterdir()
+        self.gid = next(gid.name for gid in gids if gid.read_text().strip().endswith("ffff:0a17:0001"))
+        # Its status is 1.
+        version = subprocess.run(("ib_write_bw", "--version"), capture_output=True, text=True).stdout
+        self.versions["perftest"] = version.split()[-1]
+
+    def perftest(self, program, size, iterations):
+        """The results that perftest prints, of so many requests."""
+        iterations = 50 if self.smoke else iterations
+        with tempfile.NamedTemporaryFile() as file:
+            options = ("-x", self.gid, "-s", size, "-n", iterations, "-F")
+            if program.endswith("bw"):
+                options += ("--report_gbits",)
+            server = subprocess.Popen(
+                within(self.b, program, "-d", "rxeb", *options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            try:
+                end = time.monotonic() + 20
+                while ":18515" not in run(*within(self.b, "ss", "-Hltn")):
+                    if server.poll() is not None or time.monotonic() > end:
+                        raise Absent(f"{program} does not listen")
+                    time.sleep(0.02)
+                json_options = ("--out_json", f"--out_json_file={file.name}")
+                run("timeout", "60", *within(self.a, program, "-d", "rxea", *options, *json_options, "10.23.0.2"))
+                server.wait(20)
+            finally:
+                server.kill()
+                server.communicate()
+            return json.loads(file.read())["results"]
+
+    def rxe_bytes(self, operation, size):
+        found = self.perftest(f"ib_{operation}_bw", size, max(64, 16 * MIB // size))
+        return found["BW_average"] * 1e9 / 8
+
+    def rxe_rate(self):
+        return self.perftest("ib_write_bw", 64, 5000)["MsgRate"] * 1e6
+
+    def rxe_latency(self):
+        """perftest tells half of a round trip."""
+        return self.perftest("ib_write_lat", 8, 1000)["t_typical"] * 1e3
+
+
+def figures(bench):
+    """Name, unit, system, and what measures it: gives a value, or that and the retransmissions."""
+    yield "frames-rate", "op/s", "frames", lambda: bench.frames(64)[0]
+    for name, size in SIZES.items():
+        yield f"frames-{name}", "B/s", "frames", lambda size=size: bench.frames(size)[1]
+    for way, cid in (("sunh", SUNH), ("udp", UDP)):
+        for operation in ("write", "read"):
+            for name, size in SIZES.items():
+                yield (
+                    f"{way}-{operation}-{name}", "B/s", "superp",
+                    lambda cid=cid, operation=operation, size=size: bench.superp(cid, operation, "bw", size),
+                )  # fmt: skip
+        yield f"{way}-write-latency", "ns", "superp", lambda cid=cid: bench.superp(cid, "write", "lat", 8)
+        yield f"{way}-write-rate", "op/s", "superp", lambda cid=cid: bench.superp(cid, "write", "rate", 64)
+    yield "sunh-write-rate-unpacked", "op/s", "superp", lambda: bench.superp(UNPACKED, "write", "rate", 64)
+    yield "tcp-stream", "B/s", "tcp", bench.tcp_stream
+    for way in PORTS:
+        yield f"tcp-pingpong-{way}", "ns", "tcp", lambda way=way: bench.tcp_pingpong(way)
+    for operation in ("write", "read"):
+        for name, size in SIZES.items():
+            yield (
+                f"rxe-{operation}-{name}", "B/s", "rxe",
+                lambda operation=operation, size=size: bench.rxe_bytes(operation, size),
+            )  # fmt: skip
+    yield "rxe-write-latency", "ns", "rxe", bench.rxe_latency
+    yield "rxe-write-rate", "op/s", "rxe", bench.rxe_rate
+
+
+def measured(unit, values, retransmits):
+    figure = {
+        "unit": unit, "values": values, "median": statistics.median(values),
+        "min": min(values), "max": max(values),
+    }  # fmt: skip
+    return figure if retransmits is None else figure | {"retransmits": retransmits}
+
+
+def measure(bench):
+    """All figures, by name."""
+    absent = {}
+    for system in ("superp", "frames", "tcp", "rxe"):
+        try:
+            getattr(bench, f"{system}_up")()
+        except Absent as why:
+            absent[system] = str(why)
+    wanted = list(figures(bench))
+    values = {name: [] for name, *_ in wanted}
+    retransmits, failed = {}, {}
+    for number in range(bench.rounds):
+        print(f"round {number + 1} of {bench.rounds}", file=sys.stderr, flush=True)
+        for name, _, system, take in wanted:
+            if system in absent or name in failed:
+                continue
+            try:
+                value = take()
+            except (Absent, AssertionError) as error:
+                # SUPERp, and the module that measures the limit, must work.
+                if system in ("superp", "frames"):
+                    raise
+                failed[name] = str(error)
+                continue
+            if isinstance(value, tuple):
+                value, count = value
+                retransmits[name] = retransmits.get(name, 0) + count
+            values[name].append(value)
+    found = {}
+    for name, unit, system, _ in wanted:
+        why = absent.get(system) or failed.get(name)
+        found[name] = {"absent": why} if why else measured(unit, values[name], retransmits.get(name))
+    return found
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("file", type=pathlib.Path)
+    options.add_argument("--smoke", action="store_true")
+    options = options.parse_args()
+    start = time.monotonic()
+    bench = Bench(options.smoke)
+    with contextlib.ExitStack() as stack:
+        stack.callback(subprocess.run, ("rmmod", "frames"), capture_output=True)
+        stack.callback(bench.down)
+        found = measure(bench)
+    home = {
+        "home": os.environ["SUPERP_HOME"], "smoke": options.smoke,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "cpus": os.cpu_count(), "mtu": MTU, "rounds": bench.rounds, "milliseconds": bench.ms,
+        "seconds": time.monotonic() - start, "versions": bench.versions, "figures": found,
+    }  # fmt: skip
+    options.file.write_text(json.dumps(home, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

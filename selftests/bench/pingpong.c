@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP ping-pong: "pingpong listen PORT sleep|spin" echoes what it gets, connection after connection;
+ * "pingpong connect ADDRESS PORT sleep|spin BYTES MS" sends BYTES to it, waits until they are back, and again,
+ * for MS milliseconds, and prints how many round trips there were, and of their times in nanoseconds the
+ * least, the median and the 99th percentile. Who sleeps waits in recv, who spins asks again and again.
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_BYTES 65536
+#define MOST_SAMPLES (1u << 22)
+
+static unsigned char out[MOST_BYTES], in[MOST_BYTES];
+static uint64_t samples[MOST_SAMPLES];
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* Bytes received, at least one; 0 at the end of the connection. */
+static size_t receive(int fd, unsigned char *to, size_t most, bool spin)
+{
+	ssize_t n;
+
+	do {
+		n = recv(fd, to, most, spin ? MSG_DONTWAIT : 0);
+	} while (n < 0 && (errno == EINTR || (spin && errno == EAGAIN)));
+	if (n < 0)
+		err(1, "recv");
+	return n;
+}
+
+static void send_all(int fd, const unsigned char *from, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, from, len, MSG_NOSIGNAL);
+
+		if (n < 0)
+			err(1, "send");
+		from += n;
+		len -= n;
+	}
+}
+
+static void no_delay(int fd)
+{
+	int on = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+		err(1, "TCP_NODELAY");
+}
+
+static void serve(int listener, bool spin)
+{
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+		size_t n;
+
+		if (fd < 0)
+			err(1, "accept");
+		no_delay(fd);
+		while ((n = receive(fd, in, sizeof(in), spin)))
+			send_all(fd, in, n);
+		close(fd);
+	}
+}
+
+static void measure(int fd, bool spin, size_t bytes, uint64_t duration)
+{
+	uint64_t start = now(), last = start, count = 0;
+
+	while (last - start < duration && count < MOST_SAMPLES) {
+		uint64_t before = last;
+		size_t have = 0;
+
+		memcpy(out, &count, sizeof(count));
+		send_all(fd, out, bytes);
+		while (have < bytes) {
+			size_t n = receive(fd, in + have, bytes - have, spin);
+
+			if (!n)
+				errx(1, "the peer has closed the connection");
+			have += n;
+		}
+		if (memcmp(out, in, bytes))
+			errx(1, "other bytes came back");
+		last = now();
+		samples[count++] = last - before;
+	}
+	qsort(samples, count, sizeof(*samples), compare);
+	printf("%llu %llu %llu %llu\n", (unsigned long long)count, (unsigned long long)samples[0],
+	       (unsigned long long)samples[count / 2], (unsigned long long)samples[count * 99 / 100]);
+}
+
+static bool way(const char *word)
+{
+	if (strcmp(word, "sleep") && strcmp(word, "spin"))
+		errx(2, "neither sleep nor spin: %s", word);
+	return !strcmp(word, "spin");
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+	if (fd < 0)
+		err(1, "socket");
+	if (argc == 4 && !strcmp(argv[1], "listen")) {
+		bool spin = way(argv[3]);
+
+		address.sin_port = htons(atoi(argv[2]));
+		if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+		    bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 4))
+			err(1, "listen");
+		puts("ready");
+		fflush(stdout);
+		serve(fd, spin);
+	} else if (argc == 7 && !strcmp(argv[1], "connect")) {
+		size_t bytes = strtoul(argv[5], NULL, 10);
+		bool spin = way(argv[4]);
+
+		if (bytes < sizeof(uint64_t) || bytes > MOST_BYTES)
+			errx(2, "bytes: not from 8 to %d", MOST_BYTES);
+		if (inet_pton(AF_INET, argv[2], &address.sin_addr) != 1)
+			errx(2, "no address: %s", argv[2]);
+		address.sin_port = htons(atoi(argv[3]));
+		if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
+			err(1, "connect");
+		no_delay(fd);
+		measure(fd, spin, bytes, strtoull(argv[6], NULL, 10) * 1000000);
+	} else {
+		errx(2, "usage: pingpong listen PORT WAY | connect ADDRESS PORT WAY BYTES MS");
+	}
+	return 0;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""make bench works: everything is measured once, too shortly to say anything about speed, every figure is there
+or absent with a reason, and the document is valid."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP / "selftests/robust"))
+
+import jsonschema  # noqa: E402
+import report  # noqa: E402
+from node import Results, run, same  # noqa: E402
+
+results = Results()
+folder = pathlib.Path(tempfile.mkdtemp())
+MACHINE = {
+    "cpu": "some", "cpus": 2, "kernel": "1", "source": "none", "load-before": [0, 0, 0], "load-after": [1.5, 0, 0],
+}  # fmt: skip
+# What must be here: all but rxe, which this home's kernel does not have.
+PRESENT = (
+    "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
+    "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
+    "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
+    "sunh-write-rate-unpacked",
+)  # fmt: skip
+ABSENT = (
+    "rxe-write-64KiB", "rxe-write-1MiB", "rxe-read-64KiB", "rxe-read-1MiB", "rxe-write-latency", "rxe-write-rate",
+)  # fmt: skip
+
+
+def home():
+    return json.loads((folder / "home.json").read_text())
+
+
+def measured():
+    run(str(TOP / "selftests/bench/measure.py"), str(folder / "home.json"), "--smoke")
+    found = home()["figures"]
+    same(sorted(name for name in found if "median" in found[name]), sorted(PRESENT), "figures that are there")
+    for name in ABSENT:
+        same(found[name], {"absent": "this kernel has no rdma_rxe"}, name)
+    same(len(found), len(PRESENT) + len(ABSENT), "number of figures")
+
+
+def reported():
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        document = report.report(folder, MACHINE, [home()])
+    for name in PRESENT + ABSENT:
+        same(text.getvalue().count(f"| {name} ") > 0, True, f"{name} is in the table")
+    same(json.loads((folder / "bench.json").read_text()), document, "bench.json")
+    for one in document["homes"][0]["ratios"]:
+        same("absent" in one, one["to"] in ABSENT, f"{one['of']} to {one['to']} is absent")
+    xml.etree.ElementTree.parse(folder / f"bench-{os.environ['SUPERP_HOME']}.svg")
+
+
+def refused(change):
+    """A document with that change is not valid."""
+    document = json.loads((folder / "bench.json").read_text())
+    change(document["homes"][0])
+    schema = report.load(TOP / "Documentation/bench.schema.json")
+    try:
+        jsonschema.validate(document, schema)
+    except jsonschema.ValidationError:
+        return
+    raise AssertionError("was not refused")
+
+
+def ratios():
+    figures = {
+        "fast": {"unit": "op/s", "median": 300}, "slow": {"unit": "op/s", "median": 100},
+        "short": {"unit": "ns", "median": 10}, "long": {"unit": "ns", "median": 40}, "none": {"absent": "why"},
+    }  # fmt: skip
+    for arguments, wanted in (
+        (("fast", ("slow",), ">= 3"), {"to": "slow", "ratio": 3, "bar": ">= 3", "met": True}),
+        (("slow", ("fast", "none"), ">= 0.4"), {"to": "fast", "ratio": 1 / 3, "bar": ">= 0.4", "met": False}),
+        (("short", ("long", "short"), "<= 0.2"), {"to": "short", "ratio": 1, "bar": "<= 0.2", "met": False}),
+        (("short", ("long", "none"), "<= 0.25"), {"to": "long", "ratio": 0.25, "bar": "<= 0.25", "met": True}),
+        (("fast", ("slow",), None), {"to": "slow", "ratio": 3}),
+        (("fast", ("none",), ">= 1"), {"to": "none", "bar": ">= 1", "absent": "none: why"}),
+        (("none", ("fast",), None), {"to": "fast", "absent": "none: why"}),
+    ):
+        same(report.ratio(figures, *arguments), {"of": arguments[0]} | wanted, f"ratio {arguments}")
+
+
+results.case("everything is measured, or absent with a reason", measured)
+subprocess.run(("rmmod", "frames"), capture_output=True)
+results.case("the report is one valid document, and a plot", reported)
+results.case("a figure without a value is refused", refused, lambda home: home["figures"]["tcp-stream"].pop("median"))
+results.case("absence without a reason is refused", refused, lambda home: home["figures"].update(none={"absent": ""}))
+results.case("a bar without a verdict is refused", refused, lambda home: home["ratios"][0].pop("met"))
+results.case("ratios and bars", ratios)
+results.end()
