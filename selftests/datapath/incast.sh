@@ -16,7 +16,7 @@ transfers() { "$xfer" mixed "$nodeA" "$nodeB" "$(address sunh 2)" "$@"; }
 all_at_once() {
 	local pids=() pid status=0
 	for ((cid = 1; cid <= 4; cid++)); do
-		transfers "$cid" write,send 400 60000 16 &
+		transfers "$cid" write,send "$(fewer 400)" 60000 16 &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || status=1; done

@@ -58,9 +58,9 @@ interrupted() {
 	# Neither is done.
 	kill -0 "$there" && kill -0 "$back" || status=1
 	at_both_ends reset && at_both_ends start || status=1
+	nodes_netem "$nodeA" && nodes_netem "$nodeB" || status=1
 	wait "$there" || status=1
 	wait "$back" || status=1
-	nodes_netem "$nodeA" && nodes_netem "$nodeB" || status=1
 	return "$status"
 }
 

@@ -41,9 +41,9 @@ moved() {
 	local before
 	before=$(on "$nodeG" superp -j stats | jq -c .drops) || return 1
 	ends "$1" "$2" mtu 8900 || return 1
-	transfers "$1" "$2" 200 || return 1
+	transfers "$1" "$2" 100 || return 1
 	tap_equal "$before" "$(on "$nodeG" superp -j stats | jq -c .drops)" "drops of the gateway" || return 1
-	[ "$(on "$nodeG" superp -j route show | jq "[.[] | select(.address == $(($1 / 2))) | .packets] | add")" -gt 200 ]
+	[ "$(on "$nodeG" superp -j route show | jq "[.[] | select(.address == $(($1 / 2))) | .packets] | add")" -gt 100 ]
 }
 
 # A connection that fills A's device does not fit into UDP.
