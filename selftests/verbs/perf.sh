@@ -101,7 +101,8 @@ for way in $encapsulations; do
 	done
 	tap_case "$way: atomic additions, each exactly once" additions
 done
-way=sunh cid=1 peer=$(address sunh 2)
+way=${encapsulations%% *} cid=1
+peer=$(address "$way" 2)
 for operation in write read; do
 	tap_case "latency of a $operation: percentiles in order" latencies "$operation"
 	tap_case "latency of a $operation, by events" latencies "$operation" --events
