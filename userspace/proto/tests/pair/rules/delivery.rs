@@ -261,16 +261,15 @@ fn window_of_lost_pure_acks_is_cleared_through_a_queue_of_two() {
     assert_eq!(pair.ends[A].completed[&token], Ok(()));
 }
 
-#[test]
-fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
-    // Behind hundreds of lost pure ACKs, further than a SACK reaches; the timer is all there is. (In
-    // order the request could not be delivered before all of them.)
+/// A pair of which A has 300 packets in flight, pure ACKs of which seven of eight are lost, and repeats
+/// nothing but what the timer has to.
+fn pure_acks_lost(ordered: bool) -> Pair {
     let config = Config {
         pdl_window_size: 1024,
         pdl_receive_win: 1024,
         pdl_rtx_max_pkts: 0,
-        ordered_tx: false,
-        ordered_rx: false,
+        ordered_tx: ordered,
+        ordered_rx: ordered,
         ..Config::default()
     };
     let mut pair = Pair::clean(&config);
@@ -283,6 +282,14 @@ fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
         write(&mut pair, B, 3000);
         pair.settle();
     }
+    pair
+}
+
+#[test]
+fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
+    // Behind hundreds of lost pure ACKs, further than a SACK reaches; the timer is all there is. (In
+    // order the request could not be delivered before all of them.)
+    let mut pair = pure_acks_lost(false);
     let mut first = true;
     pair.filter = Some(Box::new(move |_, from, _| {
         from == A && core::mem::take(&mut first)
@@ -297,22 +304,7 @@ fn timer_repeats_a_request_though_lost_pure_acks_come_before_it() {
 #[test]
 fn timer_repeats_several_lost_pure_acks_at_once() {
     // In order the request waits for every one of them, and each other one is lost again.
-    let config = Config {
-        pdl_window_size: 1024,
-        pdl_receive_win: 1024,
-        pdl_rtx_max_pkts: 0,
-        ..Config::default()
-    };
-    let mut pair = Pair::clean(&config);
-    let mut acks = 0;
-    pair.filter = Some(Box::new(move |_, from, transmit| {
-        acks += u32::from(from == A && transmit.tal.is_pure_ack());
-        from == A && acks % 8 != 0
-    }));
-    while pair.ends[A].conn.inflight_packets() < 300 {
-        write(&mut pair, B, 3000);
-        pair.settle();
-    }
+    let mut pair = pure_acks_lost(true);
     let mut acks = 0;
     pair.filter = Some(Box::new(move |_, from, transmit| {
         let pure = from == A && transmit.tal.is_pure_ack();
