@@ -74,7 +74,7 @@ done
 # UDP has a checksum: what is damaged is lost.
 for way in udp4 udp6; do
 	connect_next ext on
-	tap_case "$way: 2 % of the packets damaged" under 'corrupt 2%' rx-out-of-order rx-duplicates
+	tap_case "$way: 10 % of the packets damaged" under 'corrupt 10%' rx-out-of-order rx-duplicates
 done
 
 # SUNH relies on the FCS of Ethernet, which a veth pair has not. Damage goes through to the headers

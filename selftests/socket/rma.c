@@ -452,6 +452,8 @@ TEST_F(rma, connection_is_removed__all_complete)
 	struct superp_completion completion;
 	unsigned int i, failed = 0;
 
+	/* Work for seconds, whatever the machine. */
+	ASSERT_EQ(0, link_netem("rate 1gbit limit 10000"));
 	for (i = 0; i < 20; i++) {
 		struct superp_rma rma = rma_of(SUPERP_RMA_READ, &self->local_mr, 0,
 					       &self->remote_mr, 0, SUPERP_MAX_MESSAGE);
@@ -459,6 +461,7 @@ TEST_F(rma, connection_is_removed__all_complete)
 		ASSERT_EQ(0, rma_post(self->a, &rma));
 	}
 	conn_down(self->cid);
+	link_clean();
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(0, completion_wait(self->a, &completion, WAIT_MS));
 		if (!completion.error)
