@@ -134,11 +134,12 @@ impl Node {
         Err(eaddrinuse())
     }
 
-    /// Takes `qp` from the reach of peers. Process context, sleeps for a grace period.
+    /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
+    /// Process context.
     pub(crate) fn qp_unbind(&self, qp: &Qp) {
         let qpn = qp.qpn.xchg(0, Relaxed);
         if qpn != 0 {
-            self.qps().remove(qpn);
+            self.qps().remove_later(qpn);
         }
     }
 

@@ -704,15 +704,15 @@ impl Socket {
     }
 }
 
-/// release(): nothing finds the socket any more when this returns; what it has posted goes on.
+/// release(): no peer reaches the socket or its regions any more when this returns; what it has posted
+/// goes on. Sleeps for a grace period if there are regions.
 #[pinned_drop]
 impl PinnedDrop for Socket {
     fn drop(self: Pin<&mut Self>) {
         self.endpoint().sock.clear();
         self.node.qp_unbind(&self.qp);
-        for region in self.regions.lock().values() {
-            region.release(&self.node);
-        }
+        let regions = self.regions.lock();
+        self.node.remove_regions(|| regions.values().cloned());
     }
 }
 

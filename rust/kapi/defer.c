@@ -30,6 +30,8 @@ int superp_defer_init(void)
  */
 void superp_defer_exit(void)
 {
+	/* What waits for a grace period gets onto the workqueue. */
+	rcu_barrier();
 	destroy_workqueue(superp_wq);
 	synchronize_rcu();
 }

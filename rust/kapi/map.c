@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
+#include "kapi_defer.h"
 #include "kapi_map.h"
 
 /**
@@ -54,4 +58,42 @@ int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old)
 void *superp_map_erase(struct xarray *xa, u32 key)
 {
 	return xa_erase_bh(xa, key);
+}
+
+/* An entry that was taken out, until nobody has it from the table any more. */
+struct superp_map_erased {
+	struct rcu_work	work;
+	void		*entry;
+	void		(*drop)(void *entry);
+};
+
+static void superp_map_work(struct work_struct *work)
+{
+	struct superp_map_erased *erased =
+		container_of(to_rcu_work(work), struct superp_map_erased, work);
+
+	erased->drop(erased->entry);
+	kfree(erased);
+}
+
+/**
+ * superp_map_drop_later - drop an entry that was taken out, after a grace period
+ * @entry: the entry
+ * @drop: drops it, in process context
+ *
+ * Context: process. Sleeps for the grace period only if there is no memory.
+ */
+void superp_map_drop_later(void *entry, void (*drop)(void *entry))
+{
+	struct superp_map_erased *erased = kmalloc_obj(*erased, GFP_KERNEL);
+
+	if (!erased) {
+		synchronize_rcu();
+		drop(entry);
+		return;
+	}
+	erased->entry = entry;
+	erased->drop = drop;
+	INIT_RCU_WORK(&erased->work, superp_map_work);
+	queue_rcu_work(superp_wq, &erased->work);
 }

@@ -138,6 +138,16 @@ impl<T: Send + Sync> RcuMap<T> {
         Some(object)
     }
 
+    /// Takes an object out; the table's reference to it is given up later. Process context, does not
+    /// sleep for a grace period unless there is no memory.
+    pub(crate) fn remove_later(&self, key: u32) {
+        if let Some(object) = self.erase(key) {
+            let entry: *mut ffi::c_void = Arc::into_raw(object).cast_mut().cast();
+            // SAFETY: `drop_entry` is called once, with a reference to a `T` that is its own by then.
+            unsafe { c::superp_map_drop_later(entry, Some(drop_entry::<T>)) };
+        }
+    }
+
     /// Takes everything out, as [`RcuMap::remove_each`] does. What is put in meanwhile may stay.
     /// Process context.
     pub(crate) fn clear(&self) {
@@ -185,6 +195,16 @@ impl<T: Send + Sync> RcuMap<T> {
         let object = ManuallyDrop::new(unsafe { Arc::from_raw(object.as_ptr()) });
         Some(Arc::clone(&object))
     }
+}
+
+/// Gives up the reference that an entry is. Process context.
+///
+/// # Safety
+///
+/// `entry` comes from [`Arc::<T>::into_raw`], and nobody else gives it up.
+unsafe extern "C" fn drop_entry<T>(entry: *mut ffi::c_void) {
+    // SAFETY: By the requirement on the caller.
+    drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
 }
 
 #[pinned_drop]

@@ -6,7 +6,7 @@ use kernel::{page::PAGE_SHIFT, page::PAGE_SIZE, prelude::*, sync::Arc};
 
 use super::{Region, KEY_MAX, OFFSET_BITS, OFFSET_MASK};
 use crate::{
-    kapi::{map::RcuMap, range::Ranges},
+    kapi::range::Ranges,
     node::{Node, Refusal},
 };
 
@@ -178,11 +178,14 @@ impl Node {
     }
 
     /// As [`Node::remove_region`], of several at a time, which are in the tables; a grace period for
-    /// all.
-    pub(crate) fn remove_regions(&self, regions: &RcuMap<Region>) {
+    /// all, and none if there are none.
+    pub(crate) fn remove_regions<I>(&self, regions: impl Fn() -> I)
+    where
+        I: Iterator<Item = Arc<Region>>,
+    {
         self.regions()
-            .remove_each(regions.iter().map(|(key, _)| key));
-        for (_, region) in regions.iter() {
+            .remove_each(regions().map(|region| region.key));
+        for region in regions() {
             self.ranges().erase(region.rma_addr >> PAGE_SHIFT);
         }
     }

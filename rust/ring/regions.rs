@@ -90,6 +90,6 @@ impl Regions {
 
     /// Takes all from the reach of peers. Process context, sleeps for a grace period.
     pub(super) fn release(&self, node: &Node) {
-        node.remove_regions(&self.table);
+        node.remove_regions(|| self.table.iter().map(|(_, region)| region));
     }
 }
