@@ -210,6 +210,40 @@ fn error_names_the_operation_that_failed() {
 }
 
 #[test]
+fn error_names_no_operation_that_the_request_has_not() {
+    // Eight operations in the first packet, four in the second.
+    let cases = [
+        ((0, 7), Some(7)),
+        ((0, 8), None),
+        ((1, 3), Some(11)),
+        ((1, 4), None),
+        ((2, 0), None),
+    ];
+    for ((seqno, opnum), named) in cases {
+        let mut pair = Pair::clean(&Config::default());
+        let request = Request {
+            op: ReqOp::Write { address: 0 },
+            count: 12,
+            len: 16,
+            token: 0,
+        };
+        let addresses = vec![BASE; 12];
+        let token = pair.try_submit(A, request, bytes(192), addresses).unwrap();
+        pair.drive(A);
+        assert_eq!(pair.ends[A].conn.stats().tx_packets, 2);
+        let header = tal(Opcode::TransactionError, true, 1, 0, 0);
+        let error = [seqno, 0, opnum, 0, 3, 0, 1, 0];
+        inject(&mut pair, A, pdl(0, u32::MAX), header, &error);
+        assert!(pair.ends[A].completed[&token].is_err());
+        assert_eq!(
+            pair.ends[A].failed_op.get(&token).copied(),
+            named,
+            "{seqno} {opnum}"
+        );
+    }
+}
+
+#[test]
 fn error_is_terminal_before_the_request_is_fully_sent() {
     let config = Config {
         tal_max_pkt_per_trans: 4096,
