@@ -216,3 +216,39 @@ fn block_that_was_not_asked_for_ends_the_request() {
         assert_eq!((received, completed), expected, "{seqno} {opnum} {offset}");
     }
 }
+
+#[test]
+fn requests_outside_the_target_window_are_dropped_and_reported() {
+    let mut pair = Pair::clean(&unordered());
+    let window = pair.ends[B].conn.config().tal_trans_window;
+    for (psn, xid) in (0..).zip([window as u16, 0x7fff, 0xffff]) {
+        let header = tal(Opcode::Write, true, 1, 0, xid);
+        let received = inject(&mut pair, B, pdl(psn, u32::MAX), header, &write_op(BASE));
+        assert_eq!(received, Received::Dropped(DropReason::XidOutOfWindow));
+        let report = pair.ends[B].reports.pop().unwrap();
+        assert_eq!(
+            (report.value, report.low, report.high),
+            (xid.into(), 0, window)
+        );
+    }
+}
+
+/// The initiator knows that its request has failed, and a packet that it sent before comes late.
+#[test]
+fn late_packet_of_a_request_that_failed_is_no_violation() {
+    let mut pair = Pair::clean(&unordered());
+    let packet = |seqno, xid| tal(Opcode::Write, seqno == 2, 1, seqno, xid);
+    let refused = inject(&mut pair, B, pdl(0, u32::MAX), packet(0, 0), &write_op(0));
+    assert_eq!(refused, Received::Dropped(DropReason::TransactionFailed));
+    // Acknowledges the error.
+    inject(&mut pair, B, pdl(1, 0), packet(2, 0), &write_op(BASE));
+    let late = inject(&mut pair, B, pdl(2, 0), packet(1, 0), &write_op(BASE));
+    assert_eq!(late, Received::Dropped(DropReason::TransactionFailed));
+    assert_eq!(pair.ends[B].reports, []);
+    // One whose place that was, long ago, is another matter.
+    let slots = pair.ends[B].conn.config().tal_trans_window as u16;
+    let header = packet(1, 0u16.wrapping_sub(slots));
+    let stale = inject(&mut pair, B, pdl(3, 0), header, &write_op(BASE));
+    assert_eq!(stale, Received::Dropped(DropReason::XidOutOfWindow));
+    assert_eq!(reason(&mut pair, B), Some(DropReason::XidOutOfWindow));
+}
