@@ -45,15 +45,20 @@ apply() {
 	[ -z "$there" ] || on "$nodeB" sh -ec "$there"
 }
 
-# broken_by COMMAND…: a new connection by $way at both ends, then what breaks it.
-broken_by() {
+# fresh: a new connection by $way at both ends, and no other.
+fresh() {
+	alone || return 1
+	connect "$way" "$cid" ext on && content
+}
+# alone: without any connection; $cid is the next one's number.
+alone() {
+	local node
+	for node in "$nodeA" "$nodeB"; do
+		on "$node" sh -ec 'superp -j conn | jq ".[].\"local-cid\"" | xargs -r superp conn del' || return 1
+	done
 	cid=$((cid + 1))
-	connect "$way" "$cid" ext on && content && "$@"
 }
 cid=0 way=sunh
-
-# good: the end of a case.
-good() { content && disconnect "$cid"; }
 
 both_running() { nodes_wait 10 nodes_running "$nodeA" eth0 && nodes_wait 10 nodes_running "$nodeB" eth0; }
 state_is() { [ "$(conn_get "$1" "$cid" state)" = "$2" ]; }
@@ -69,7 +74,7 @@ afresh() {
 
 no_port() {
 	finds "$nodeA" "$patient" port:node || return 1
-	on "$nodeA" superp doctor | grep -qx ' *hint: superp dev add eth0' || return 1
+	{ on "$nodeA" superp doctor || true; } | grep -qx ' *hint: superp dev add eth0' || return 1
 	apply && content
 }
 
@@ -77,69 +82,69 @@ no_connection() {
 	ip -n "$nodeB" address add 10.23.0.77/16 dev eth0 || return 1
 	finds "$nodeA" "$patient" connection:10.23.0.77 10.23.0.77 || return 1
 	told advice | grep -q '^superp conn add peer 10.23.0.77 ' || return 1
-	cid=$((cid + 1))
+	alone || return 1
 	half "$nodeB" sunh "$cid" "$cid" 77 1 eth0 23 || return 1
 	half "$nodeA" sunh "$cid" "$cid" 1 77 eth0 23 || return 1
-	content 10.23.0.77 && disconnect "$cid" && ip -n "$nodeB" address del 10.23.0.77/16 dev eth0
+	content 10.23.0.77 && ip -n "$nodeB" address del 10.23.0.77/16 dev eth0
 }
 
 not_started() {
-	broken_by on "$nodeA" superp conn reset "$cid" || return 1
+	fresh && on "$nodeA" superp conn reset "$cid" || return 1
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
 	tap_equal "superp conn start $cid" "$(told remedy)" remedy || return 1
-	apply && good
+	apply && content
 }
 
 switched_off() {
-	broken_by ip -n "$nodeA" link set eth0 down || return 1
+	fresh && ip -n "$nodeA" link set eth0 down || return 1
 	finds "$nodeA" "$patient" link:eth0 10.23.0.2 || return 1
-	apply && both_running && good
+	apply && both_running && content
 }
 
 no_carrier() {
-	broken_by ip -n "$nodeB" link set eth0 down || return 1
+	fresh && ip -n "$nodeB" link set eth0 down || return 1
 	finds "$nodeA" "$patient" link:eth0 || return 1
 	told text | grep -q carrier || return 1
 	finds "$nodeB" "$patient" link:eth0 || return 1
-	on "$nodeB" sh -ec "$(told remedy)" && both_running && good
+	on "$nodeB" sh -ec "$(told remedy)" && both_running && content
 }
 
 small_mtu() {
-	broken_by ip -n "$nodeA" link set eth0 mtu 1500 || return 1
+	fresh && ip -n "$nodeA" link set eth0 mtu 1500 || return 1
 	finds "$nodeA" "$patient" mtu:eth0 || return 1
 	apply || return 1
 	# What it did to the connection is there still: that must be created again.
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
-	apply && good
+	apply && content
 }
 
 no_address() {
-	broken_by ip -n "$nodeA" address flush dev eth0 scope global || return 1
+	fresh && ip -n "$nodeA" address flush dev eth0 scope global || return 1
 	finds "$nodeA" "$patient" address:eth0 || return 1
-	apply && good
+	apply && content
 }
 
 other_address() {
 	local prefix
 	prefix=$(ip -n "$nodeA" -j address show dev eth0 | jq -r '.[].addr_info[] | select(.local == "10.23.0.1").prefixlen')
 	ip -n "$nodeA" address add 10.99.0.1/16 dev eth0 || return 1
-	broken_by ip -n "$nodeA" address del "10.23.0.1/$prefix" dev eth0 || return 1
+	fresh && ip -n "$nodeA" address del "10.23.0.1/$prefix" dev eth0 || return 1
 	finds "$nodeA" "$patient" "address:$cid" || return 1
-	apply && good && ip -n "$nodeA" address del 10.99.0.1/16 dev eth0
+	apply && content && ip -n "$nodeA" address del 10.99.0.1/16 dev eth0
 }
 
 shut_down() {
-	broken_by on "$nodeA" superp conn stop "$cid" || return 1
+	fresh && on "$nodeA" superp conn stop "$cid" || return 1
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
 	tap_equal "superp conn stop $cid" "$(told peer-remedy)" "remedy at the peer" || return 1
 	apply && nodes_wait 10 state_is "$nodeA" stopped && nodes_wait 10 state_is "$nodeB" stopped || return 1
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
-	apply && good
+	apply && content
 }
 
 # The peer has no such connection: the peer's doctor knows, and later the connection is broken.
 unknown_to_the_peer() {
-	broken_by on "$nodeB" superp conn del "$cid" || return 1
+	fresh && on "$nodeB" superp conn del "$cid" || return 1
 	finds "$nodeA" "$impatient" "answer:$cid" || return 1
 	tap_equal "superp doctor 10.23.0.1" "$(told peer-remedy)" "remedy at the peer" || return 1
 	finds "$nodeB" "$patient" connection:10.23.0.1 10.23.0.1 || return 1
@@ -147,20 +152,20 @@ unknown_to_the_peer() {
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
 	told text | grep -q 'broken: the peer does not answer' || return 1
 	half "$nodeB" sunh "$cid" "$cid" 2 1 eth0 23 ext on || return 1
-	apply && good
+	apply && content
 }
 
 # neighbour_lost COMMAND…: nobody answers for the address of B, which A has forgotten.
 neighbour_lost() {
 	local peer
 	peer=$(address "$way" 2)
-	broken_by "$@" || return 1
+	fresh && "$@" || return 1
 	ip -n "$nodeA" neigh flush dev eth0 || return 1
 	finds "$nodeA" "$impatient" "neighbour:$peer" "$peer"
 }
 no_arp() {
 	neighbour_lost ip -n "$nodeB" link set eth0 arp off || return 1
-	ip -n "$nodeB" link set eth0 arp on && ip -n "$nodeA" neigh flush dev eth0 && afresh && good
+	ip -n "$nodeB" link set eth0 arp on && ip -n "$nodeA" neigh flush dev eth0 && afresh && content
 }
 no_neighbour_discovery() {
 	local way=udp6
@@ -169,12 +174,12 @@ no_neighbour_discovery() {
 	ip -n "$nodeB" address replace fd23::2/64 dev eth0 nodad || return 1
 	neighbour_lost ip -n "$nodeB" address del fd23::2/64 dev eth0 || return 1
 	ip -n "$nodeB" address add fd23::2/64 dev eth0 nodad || return 1
-	ip -n "$nodeA" neigh flush dev eth0 && afresh && good
+	ip -n "$nodeA" neigh flush dev eth0 && afresh && content
 }
 
 no_route() {
 	local route
-	cid=$((cid + 1))
+	alone || return 1
 	half "$nodeB" udp4 "$cid" "$cid" 2 1 eth0 23 || return 1
 	on "$nodeA" superp conn add "$cid" peer 10.23.0.2 peer-cid "$cid" encap udp local 10.23.0.1 || return 1
 	on "$nodeA" superp conn start "$cid" && content || return 1
@@ -182,13 +187,13 @@ no_route() {
 	ip -n "$nodeA" -4 route flush dev eth0 || return 1
 	finds "$nodeA" "$impatient" route:10.23.0.2 || return 1
 	# shellcheck disable=SC2086 # words
-	ip -n "$nodeA" route add ${route% } dev eth0 && afresh && good
+	ip -n "$nodeA" route add ${route% } dev eth0 && afresh && content
 }
 
 # A second link, and UDP over both.
 two_paths() {
 	local node peer
-	cid=$((cid + 1))
+	alone || return 1
 	ip link add eth1 mtu 9000 netns "$nodeA" type veth peer name eth1 mtu 9000 netns "$nodeB" || return 1
 	ip -n "$nodeA" address add 10.24.0.1/16 dev eth1 && ip -n "$nodeB" address add 10.24.0.2/16 dev eth1 || return 1
 	ip -n "$nodeA" link set eth1 up && ip -n "$nodeB" link set eth1 up && ports_up eth1 || return 1
@@ -210,19 +215,20 @@ one_device_removed() {
 	ip -n "$nodeA" link del eth1 || return 1
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
 	told text | grep -q 'was removed' || return 1
-	disconnect "$cid" && connect udp4 "$cid" && good
+	disconnect "$cid" && connect udp4 "$cid" && content
 }
 
 # As nobody, with a limit: it tells what it did not see.
 without_privileges() {
-	broken_by true || return 1
+	fresh || return 1
 	on "$nodeA" sh -ec 'ulimit -l 64; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
 		--inh-caps=-all --bounding-set=-all superp -j doctor -W 60' >"$found" || { cat "$found"; return 1; }
 	jq -r '.[] | select(.verdict == "note" and .check == "region").text' "$found" | tee "$found.notes"
-	grep -q CAP_NET_ADMIN "$found.notes" && grep -q '64 KiB' "$found.notes" && rm "$found.notes" && disconnect "$cid"
+	grep -q CAP_NET_ADMIN "$found.notes" && grep -q '64 KiB' "$found.notes" && rm "$found.notes"
 }
 
 no_module() {
+	alone || return 1
 	on "$nodeA" superp dev del eth0 && on "$nodeB" superp dev del eth0 || return 1
 	module_unused && rmmod superp || return 1
 	finds "$nodeA" "$patient" module:superp || return 1

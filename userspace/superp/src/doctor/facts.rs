@@ -125,7 +125,9 @@ impl System {
     fn connect_tcp(&self, path: &Path) -> io::Result<()> {
         let own = whole(path, path.local_addr, 0);
         let socket = Socket::new(Domain::for_address(own), Type::STREAM, None)?;
-        if let Some(device) = &path.ifname {
+        // A neighbour that is not found is told by ICMPv6 over the loopback device, which a socket that is
+        // bound to another one does not hear; ICMP it hears.
+        if let (Some(device), IpAddr::V4(_)) = (&path.ifname, path.remote_addr) {
             socket.bind_device(Some(device.as_bytes()))?;
         }
         socket.bind(&own.into())?;

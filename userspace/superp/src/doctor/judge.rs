@@ -604,12 +604,17 @@ fn recreate(conn: &Conn, params: &[Param]) -> String {
             words += &format!(" {name} {}", switch(on));
         }
     }
+    // What the kernel chose may be longer than SUNH carries.
+    let label = match encap {
+        Encap::Sunh => conn.flow_label & 0xfff,
+        Encap::Udp4 | Encap::Udp6 => conn.flow_label,
+    };
     words += &format!(
         " partition {} tclass {} hop-limit {} flow-label {} mtu {} start-psn {}",
         conn.partition,
         conn.tclass,
         conn.hop_limit,
-        conn.flow_label,
+        label,
         conn.mtu,
         far_psn(conn)
     );
