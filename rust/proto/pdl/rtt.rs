@@ -205,6 +205,32 @@ mod tests {
     }
 
     #[test]
+    fn times_follow_from_round_trip_and_least_timeout() {
+        let mut rtt = Rtt::new(10 * MS);
+        // Before a measurement there is nothing to compare with.
+        assert_eq!((rtt.guard(), rtt.is_usual(10 * MS)), (10 * MS, false));
+        assert_eq!((rtt.grace(), rtt.delayed_ack_max()), (5 * MS, 5 * MS / 2));
+        rtt.measured(8 * MS);
+        // A deviation of 4 ms: half of four times that is the slack.
+        assert_eq!(rtt.guard(), 16 * MS);
+        let usual = [4 * MS - 1, 4 * MS, 16 * MS, 16 * MS + 1].map(|age| rtt.is_usual(age));
+        assert_eq!(usual, [false, true, true, false]);
+        assert_eq!(
+            [0, 1, 3].map(|probes| rtt.probe_interval(probes)),
+            [24 * MS, 48 * MS, 192 * MS]
+        );
+        for _ in 0..1000 {
+            rtt.measured(64 * MS);
+        }
+        // Without a deviation it is a quarter of the round trip.
+        assert_eq!(rtt.guard(), 80 * MS);
+        for _ in 0..1000 {
+            rtt.measured(MS);
+        }
+        assert_eq!(rtt.guard(), MS + RTO_FLOOR);
+    }
+
+    #[test]
     fn round_trip_above_the_cap_is_not_cut() {
         let mut rtt = Rtt::new(10 * MS);
         for _ in 0..100 {

@@ -175,7 +175,8 @@ impl End {
         self.held.iter().flatten().count()
     }
 
-    fn events(&mut self) {
+    /// Fetches the events.
+    pub(crate) fn events(&mut self) {
         while let Some(event) = self.conn.poll_event() {
             match event {
                 Event::Completed {

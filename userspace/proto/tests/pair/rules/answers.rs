@@ -4,7 +4,7 @@
 use super::*;
 use crate::pair::{A, B};
 use crate::SECOND;
-use superp_proto::{DropReason, Request, SubmitError};
+use superp_proto::{Code, DropReason, Request, SubmitError};
 
 /// Header and block of a Read response of 16 bytes.
 fn response(offset: u32) -> Vec<u8> {
@@ -177,4 +177,42 @@ fn initiator_window_waits_for_its_lowest_transaction() {
         pair.try_submit(A, noop, Vec::new(), Vec::new()).unwrap();
     }
     assert!(pair.now < SECOND);
+}
+
+#[test]
+fn block_that_was_not_asked_for_ends_the_request() {
+    // Of four operations of 16 bytes in one packet.
+    let cases = [
+        ((0, 3, 0), true),
+        ((0, 4, 0), false),
+        ((1, 0, 0), false),
+        ((0, 0, 15), true),
+        ((0, 0, 16), false),
+        ((0, 0, 17), false),
+    ];
+    for ((seqno, opnum, offset), asked) in cases {
+        let mut pair = Pair::clean(&Config::default());
+        let request = Request {
+            op: ReqOp::Read { address: BASE },
+            count: 4,
+            len: 16,
+            token: 0,
+        };
+        let addresses = vec![BASE; 4];
+        let token = pair.try_submit(A, request, Vec::new(), addresses).unwrap();
+        pair.drive(A);
+        let mut block = vec![seqno, 0, opnum, 0, offset, 0, 0, 0];
+        block.extend([0x66; 16]);
+        let header = tal(Opcode::ReadResponse, false, 1, 0, 0);
+        let received = inject(&mut pair, A, pdl(0, 0), header, &block);
+        let completed = pair.ends[A].completed.get(&token).copied();
+        let expected = match asked {
+            true => (Received::Delivered, None),
+            false => (
+                Received::Dropped(DropReason::ReplyMismatch),
+                Some(Err(Code::MALFORMED_REPLY)),
+            ),
+        };
+        assert_eq!((received, completed), expected, "{seqno} {opnum} {offset}");
+    }
 }

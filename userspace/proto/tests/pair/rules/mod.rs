@@ -3,6 +3,7 @@
 
 mod answers;
 mod delivery;
+mod ending;
 mod numbers;
 mod packing;
 mod transactions;

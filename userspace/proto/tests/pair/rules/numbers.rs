@@ -4,7 +4,7 @@
 use super::*;
 use crate::pair::{A, B};
 use crate::MS;
-use superp_proto::{Payload, Transmit};
+use superp_proto::{DropReason, Payload, Transmit};
 
 #[test]
 fn psns_count_from_zero_and_retransmissions_take_none() {
@@ -119,4 +119,47 @@ fn acknowledgements_of_an_old_psn_count() {
         Received::Duplicate
     );
     assert_eq!(pair.ends[B].completed[&token], Ok(()));
+}
+
+/// The place of a transaction that failed half sent is given to a later one, before anything else is sent.
+#[test]
+fn xids_are_sent_in_their_order_though_a_failure_made_room() {
+    let mut pair = Pair::clean(&Config {
+        pdl_window_size: 16,
+        tal_trans_window: 2,
+        tal_max_pkt_per_trans: 4096,
+        ..Config::default()
+    });
+    pair.trace = true;
+    pair.submit(A, ReqOp::Write { address: 0 }, bytes(1_000_000));
+    write(&mut pair, A, 100);
+    pair.drive(A);
+    let sent = pair.log.len() as u32;
+    assert!(sent < 20);
+    let failed = tal(Opcode::TransactionError, true, 1, 0, 0);
+    let retired = TalHeader {
+        ack_xid: 0,
+        ..tal(Opcode::Write, true, 1, 0, 0)
+    };
+    let error = vec![0, 0, 0, 0, 3, 0, 1, 0];
+    let swallowed = Received::Dropped(DropReason::TransactionFailed);
+    let answers = [
+        (failed, error.clone(), Received::Delivered),
+        (failed, error, swallowed),
+        (retired, write_op(BASE), Received::Delivered),
+    ];
+    for (psn, (header, op, expected)) in (0..).zip(answers) {
+        let packet = [&pdl(psn, sent - 1).bytes()[..], &header.bytes(), &op].concat();
+        assert_eq!(pair.ends[A].take(0, &packet), Some(expected));
+        pair.ends[A].events();
+    }
+    assert_eq!(pair.ends[A].reports, []);
+    write(&mut pair, A, 100);
+    let before = pair.log.len();
+    pair.drive(A);
+    let xids: Vec<_> = pair.log[before..]
+        .iter()
+        .map(|sent| sent.2.tal.xid)
+        .collect();
+    assert_eq!(xids, [1, 2]);
 }

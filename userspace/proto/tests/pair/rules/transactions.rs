@@ -6,7 +6,7 @@ use crate::link::LinkConfig;
 use crate::node::{Message, BAD_KEY, BAD_QP, DRY_QP, MEMORY};
 use crate::pair::{A, B};
 use crate::{MS, SECOND};
-use superp_proto::{Barrier, BrokenCause, Code, DropReason, Payload, Request, State, SubmitError};
+use superp_proto::{Barrier, BrokenCause, Code, DropReason, Payload, Request, SubmitError};
 
 fn message(op: ReqOp, len: usize) -> Message {
     let (qp, part, imm) = match op {
@@ -207,6 +207,40 @@ fn error_names_the_operation_that_failed() {
         })
         .collect();
     assert_eq!(errors, [(B, 1, 5)]);
+}
+
+#[test]
+fn error_names_no_operation_that_the_request_has_not() {
+    // Eight operations in the first packet, four in the second.
+    let cases = [
+        ((0, 7), Some(7)),
+        ((0, 8), None),
+        ((1, 3), Some(11)),
+        ((1, 4), None),
+        ((2, 0), None),
+    ];
+    for ((seqno, opnum), named) in cases {
+        let mut pair = Pair::clean(&Config::default());
+        let request = Request {
+            op: ReqOp::Write { address: 0 },
+            count: 12,
+            len: 16,
+            token: 0,
+        };
+        let addresses = vec![BASE; 12];
+        let token = pair.try_submit(A, request, bytes(192), addresses).unwrap();
+        pair.drive(A);
+        assert_eq!(pair.ends[A].conn.stats().tx_packets, 2);
+        let header = tal(Opcode::TransactionError, true, 1, 0, 0);
+        let error = [seqno, 0, opnum, 0, 3, 0, 1, 0];
+        inject(&mut pair, A, pdl(0, u32::MAX), header, &error);
+        assert!(pair.ends[A].completed[&token].is_err());
+        assert_eq!(
+            pair.ends[A].failed_op.get(&token).copied(),
+            named,
+            "{seqno} {opnum}"
+        );
+    }
 }
 
 #[test]
@@ -610,6 +644,10 @@ fn write_behind_an_unfinished_lower_one_waits_for_its_ack_xid() {
 #[test]
 fn barrier_holds_until_all_before_are_complete() {
     let mut pair = Pair::clean(&Config::default());
+    // The write is complete long before the read.
+    pair.filter = Some(Box::new(|now, _, sent| {
+        now < 10 * MS && matches!(sent.payload, Payload::Reply(_))
+    }));
     write(&mut pair, A, 20_000);
     pair.ends[A].conn.barrier(Barrier::Writes);
     let request = |op, len| Request {
@@ -624,6 +662,9 @@ fn barrier_holds_until_all_before_are_complete() {
     assert_eq!(held, Err(SubmitError::WindowFull));
     pair.try_submit(A, read, Vec::new(), Vec::new()).unwrap();
     pair.ends[A].conn.barrier(Barrier::All);
+    let held = pair.try_submit(A, read, Vec::new(), Vec::new());
+    assert_eq!(held, Err(SubmitError::WindowFull));
+    pair.run_until(SECOND, |pair| pair.ends[A].completed.len() == 1);
     let held = pair.try_submit(A, read, Vec::new(), Vec::new());
     assert_eq!(held, Err(SubmitError::WindowFull));
     assert_eq!(pair.ends[A].writable, 0);
@@ -655,46 +696,6 @@ fn full_transaction_window_is_told_when_it_opens() {
     pair.try_submit(A, request, Vec::new(), Vec::new()).unwrap();
     pair.settle();
     assert_eq!(pair.ends[A].writable, 1);
-}
-
-#[test]
-fn last_null_drains_both_ends() {
-    let mut pair = Pair::clean(&Config::default());
-    pair.link.config.loss = 200;
-    for end in [A, B] {
-        for _ in 0..10 {
-            write(&mut pair, end, 3000);
-        }
-        pair.read(end, BASE, 3000);
-        pair.submit(end, ReqOp::LastNull, Vec::new());
-        let request = Request {
-            op: ReqOp::Noop,
-            count: 1,
-            len: 0,
-            token: 0,
-        };
-        let refused = pair.try_submit(end, request, Vec::new(), Vec::new());
-        assert_eq!(refused, Err(SubmitError::Stopped));
-        assert_eq!(pair.ends[end].conn.state(), State::ShuttingDown);
-    }
-    pair.settle();
-    assert!(pair.ends[A].drained && pair.ends[B].drained);
-}
-
-#[test]
-fn stop_completes_everything_with_an_error() {
-    let mut pair = Pair::clean(&Config::default());
-    let tokens = [write(&mut pair, A, 5000), pair.read(A, BASE, 5000)];
-    pair.drive(A);
-    pair.ends[A].conn.stop();
-    pair.drive(A);
-    for token in tokens {
-        assert_eq!(pair.ends[A].completed[&token], Err(Code::ABORTED_STOPPED));
-    }
-    let conn = &mut pair.ends[A].conn;
-    assert_eq!((conn.state(), conn.deadline()), (State::Stopped, None));
-    assert_eq!(conn.poll_transmit(pair.now), None);
-    assert!(conn.idle());
 }
 
 #[test]
