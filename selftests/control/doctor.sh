@@ -48,7 +48,7 @@ apply() {
 # fresh: a new connection by $way at both ends, and no other.
 fresh() {
 	alone || return 1
-	connect "$way" "$cid" ext on && content
+	connect "$way" "$cid" ext on
 }
 # alone: without any connection; $cid is the next one's number.
 alone() {

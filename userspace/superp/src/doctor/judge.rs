@@ -4,6 +4,7 @@
 
 use super::Finding;
 use crate::out;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use superp_netlink::uapi::UAPI_VERSION;
@@ -133,15 +134,20 @@ impl<'a> Walk<'a> {
         let node = &self.facts.node;
         let version = node.uapi_version;
         let name = "superp";
-        self.tell(if version < UAPI_VERSION {
-            let text = format!("the module is older than this command: it has version {version} of the interface, the command needs {UAPI_VERSION}");
-            Finding::wrong("module", name, text).advice("install the module that this command came with, then load it: rmmod superp && modprobe superp")
-        } else if version > UAPI_VERSION {
-            let text = format!("the module is newer than this command: version {version} of the interface, the command knows {UAPI_VERSION}");
-            Finding::note("module", name, text)
-        } else {
-            let text = format!("module {} (interface {version})", node.module_version);
-            Finding::ok("module", name, text)
+        self.tell(match version.cmp(&UAPI_VERSION) {
+            Ordering::Less => {
+                let text = format!("the module is older than this command: version {version} of the interface, the command needs {UAPI_VERSION}");
+                Finding::wrong("module", name, text)
+                    .advice("install the module that came with this command: rmmod superp && modprobe superp then loads it")
+            }
+            Ordering::Equal => {
+                let text = format!("module {} (interface {version})", node.module_version);
+                Finding::ok("module", name, text)
+            }
+            Ordering::Greater => {
+                let text = format!("the module is newer than this command: version {version} of the interface, the command knows {UAPI_VERSION}");
+                Finding::note("module", name, text)
+            }
         });
     }
 
