@@ -76,6 +76,13 @@ pub(crate) enum Command {
         #[arg(short, long)]
         count: Option<u64>,
     },
+    /// Find out what is wrong, and what would fix it.
+    ///
+    /// It goes from the module to devices, links, MTU, addresses, connections, neighbours, peers, queue pairs
+    /// and regions, and tells the cause only, not what follows from it. Commands that it gives as a hint can be
+    /// pasted. It changes no setting; each established connection is asked for one round trip, as "superp ping"
+    /// does. The exit status is 0 if nothing is wrong; notes are not faults.
+    Doctor(Doctor),
     /// Measure the round trip to a peer.
     ///
     /// Each probe is a transaction that touches no memory (No-op): it takes the way of every request
@@ -286,6 +293,15 @@ pub(crate) struct Run {
         value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Only what concerns the peer with this address.
+    pub(crate) peer: Option<IpAddr>,
+    /// How long to wait for a peer's answer, seconds.
+    #[arg(short = 'W', long, default_value_t = 1.0, value_parser = crate::words::seconds)]
+    pub(crate) timeout: f64,
 }
 
 #[derive(Args)]
@@ -505,6 +521,8 @@ mod tests {
             "superp port list",
             "superp conn add peer 10.23.0.1 peer-cid 47 dev veth0",
             "superp ping 10.23.0.1 -c 3",
+            "superp doctor",
+            "superp -j doctor fd23::2 -W 0.2",
             "superp xfer listen --size 4M -j",
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --verify",
             "superp perf write bw 10.23.0.1 --remote 0x123 --size 1M --depth 16 --verify -j",
@@ -525,6 +543,7 @@ mod tests {
             "superp conn start 65536",
             "superp ping example.org",
             "superp ping ::1 -i -1",
+            "superp doctor eth0",
             "superp xfer write 10.23.0.1 --remote 0x123",
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --length 3",
             "superp xfer send 10.23.0.1 --qpn 0 --file x",

@@ -70,6 +70,11 @@ impl Failure {
         }
     }
 
+    /// The sentence.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The reader of the output is gone.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.errno == Some(libc::EPIPE)

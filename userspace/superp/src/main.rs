@@ -7,6 +7,7 @@
 mod cli;
 mod conn;
 mod dev;
+mod doctor;
 mod events;
 mod failure;
 mod generate;
@@ -37,6 +38,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Qp { verb: _ } => object::qps(out),
         Command::Stats { all } => object::stats(all, out),
         Command::Events { count } => events::run(count, out),
+        Command::Doctor(args) => doctor::run(&args, out),
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),
         Command::Perf { what } => perf::run(what, out),

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! What the system says: the kernel by netlink, devices by sysfs, peers by answering or not.
+
+use super::judge::{Ask, Facts, Link, Reach, Trip};
+use crate::failure::{errno_name, Failure};
+use crate::xfer::connect;
+use socket2::{Domain, Socket, Type};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use superp_netlink::{Client, Conn, Error, Path};
+
+const DEVICES: &str = "/sys/class/net";
+/// `ARPHRD_ETHER`, the type of a device in sysfs.
+const ETHERNET: &str = "1";
+/// `IFF_UP` of the flags of a device.
+const UP: u64 = 1;
+/// The discard service: whether it is there does not matter, a refusal is an answer too.
+const DISCARD: u16 = 9;
+/// The kernel asks three times for a neighbour's address, once a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bit of the capability in `CapEff`.
+const CAP_IPC_LOCK: u64 = 1 << 14;
+
+/// Everything that can be known without asking a peer; `None`: the module is not loaded.
+pub(super) fn gather(peer: Option<IpAddr>) -> Result<Option<Facts>, Failure> {
+    let mut client = match Client::open() {
+        Err(Error::NotLoaded) => return Ok(None),
+        client => client?,
+    };
+    let ports = client.ports()?;
+    let links = ports.iter().map(|port| link(&port.name, port.ifindex));
+    Ok(Some(Facts {
+        peer,
+        node: client.node()?,
+        links: links.collect(),
+        conns: client.conns(true)?,
+        params: client.params()?,
+        qps: client.qps()?,
+        regions: match client.regions() {
+            Err(error) if error.errno() == Some(libc::EPERM) => None,
+            regions => Some(regions?),
+        },
+        drops: client.stats()?,
+        candidates: candidates(),
+        memlock: memlock(),
+        ports,
+    }))
+}
+
+fn attribute(device: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("{DEVICES}/{device}/{name}")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The link of a device, unless sysfs is that of another network namespace.
+fn link(device: &str, ifindex: u32) -> Option<Link> {
+    if attribute(device, "ifindex")?.parse() != Ok(ifindex) {
+        return None;
+    }
+    let flags = attribute(device, "flags")?;
+    let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+    Some(Link {
+        up: flags & UP != 0,
+        // Of a device that is down it cannot be read.
+        carrier: attribute(device, "carrier").as_deref() == Some("1"),
+    })
+}
+
+/// Ethernet devices, in the order of their names.
+fn candidates() -> Vec<String> {
+    let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_ethernet = |name: &String| attribute(name, "type").as_deref() == Some(ETHERNET);
+    let mut names: Vec<String> = names.filter(is_ethernet).collect();
+    names.sort();
+    names
+}
+
+/// Bytes that this process may lock, if they are limited.
+fn memlock() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = u64::from_str_radix(effective?.trim(), 16).ok()?;
+    if effective & CAP_IPC_LOCK != 0 {
+        return None;
+    }
+    soft_memlock(&fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn soft_memlock(limits: &str) -> Option<u64> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Asks peers and the network stack.
+pub(super) struct System {
+    timeout: Duration,
+}
+
+impl System {
+    /// `timeout`: how long a peer may take for a round trip, seconds.
+    pub(super) fn new(timeout: f64) -> Self {
+        let timeout = Duration::from_secs_f64(timeout);
+        Self { timeout }
+    }
+
+    fn round_trip(&self, conn: &Conn) -> Result<Trip, Failure> {
+        let socket = connect(conn.remote_addr, Some(conn.local_cid), 0)?;
+        let start = Instant::now();
+        let failed = |error| Failure::io("round trip", &error);
+        socket.round_trip(0).map_err(failed)?;
+        let done = socket.wait_completion(Some(self.timeout)).map_err(failed)?;
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok(match done {
+            None => Trip::Silent,
+            Some(done) if done.errno == 0 => Trip::Answered(ns),
+            Some(done) => Trip::Failed(errno_name(done.errno)),
+        })
+    }
+
+    fn connect_tcp(&self, path: &Path) -> io::Result<()> {
+        let own = whole(path, path.local_addr, 0);
+        let socket = Socket::new(Domain::for_address(own), Type::STREAM, None)?;
+        // A neighbour that is not found is told by ICMPv6 over the loopback device, which a socket that is
+        // bound to another one does not hear; ICMP it hears.
+        if let (Some(device), IpAddr::V4(_)) = (&path.ifname, path.remote_addr) {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
+        socket.bind(&own.into())?;
+        let peer = whole(path, path.remote_addr, DISCARD);
+        socket.connect_timeout(&peer.into(), PATIENCE.max(self.timeout))
+    }
+}
+
+/// An address of a path, with the device that a link-local one needs.
+fn whole(path: &Path, addr: IpAddr, port: u16) -> SocketAddr {
+    let mut whole = SocketAddr::new(addr, port);
+    if let (SocketAddr::V6(v6), Some(ifindex)) = (&mut whole, path.ifindex) {
+        if v6.ip().is_unicast_link_local() {
+            v6.set_scope_id(ifindex);
+        }
+    }
+    whole
+}
+
+impl Ask for System {
+    fn trip(&mut self, conn: &Conn) -> Trip {
+        let trip = self.round_trip(conn);
+        trip.unwrap_or_else(|failure| Trip::Failed(failure.text().to_owned()))
+    }
+
+    fn reach(&mut self, path: &Path) -> Reach {
+        match self.connect_tcp(path) {
+            Ok(()) => Reach::Answers,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ECONNREFUSED | libc::ECONNRESET) => Reach::Answers,
+                Some(libc::ENETUNREACH) => Reach::NoRoute,
+                Some(libc::EHOSTUNREACH) => Reach::NoNeighbour,
+                _ => Reach::Silent,
+            },
+        }
+    }
+
+    fn is_own(&mut self, path: &Path) -> bool {
+        match UdpSocket::bind(whole(path, path.local_addr, 0)) {
+            Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
+            Ok(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_of_locked_memory_is_the_soft_one() {
+        let line = |value| {
+            format!("Limit  Soft Limit  Hard Limit  Units\nMax locked memory         {value}              unlimited   bytes\n")
+        };
+        assert_eq!(soft_memlock(&line("8388608")), Some(8 << 20));
+        assert_eq!(soft_memlock(&line("unlimited")), None);
+        assert_eq!(soft_memlock(""), None);
+    }
+}
