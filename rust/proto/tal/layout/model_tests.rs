@@ -137,4 +137,60 @@ proptest! {
         prop_assert!(layout.pad == 0 || ext);
         prop_assert!(each >= 16 || packets > 1);
     }
+
+    /// The largest request there may be is cut, one byte more is refused.
+    #[test]
+    fn longest_request_is_the_longest(
+        mtu in 128..9000u32,
+        max_packets in 1..=4096u32,
+        op in op(),
+    ) {
+        let config = Config { mtu, tal_max_pkt_per_trans: max_packets, ..Config::default() };
+        let limits = Limits::new(&config);
+        let max = limits.max_len(&op);
+        if let ReqOp::SendQpExt { offset, message_len, .. } = op {
+            prop_assert!(max <= message_len.saturating_sub(offset).into());
+        }
+        let request = |len: u64| u32::try_from(len).ok().map(|len| Request { op, count: 1, len, token: 0 });
+        if let Some(longest) = request(max).filter(|longest| longest.len >= limits.min_len(&op)) {
+            let outside = matches!(op, ReqOp::SendQpExt { offset, message_len, .. } if offset > message_len);
+            prop_assert_eq!(limits.layout(&longest).is_ok(), !outside);
+        }
+        if let Some(longer) = request(max + 1).filter(|longer| longer.len >= limits.min_len(&op)) {
+            prop_assert_eq!(limits.layout(&longer), Err(SubmitError::TooLong { max }));
+        }
+    }
+
+    /// So many operations as a packet takes, and of reads a packet of the reply, fit into one; one more
+    /// does not.
+    #[test]
+    fn operations_of_a_packet_are_as_many_as_fit(
+        mtu in 128..9000u32,
+        max_ops in 1..=15u32,
+        op in op(),
+        len in prop_oneof![16..100u32, 16..2000u32],
+    ) {
+        let config = Config { mtu, tal_max_ops_per_pkt: max_ops, ..Config::default() };
+        let limits = Limits::new(&config);
+        let fit = limits.per_packet(&op, len);
+        let packets = |count: u32| {
+            let request = Request { op, count: count as u16, len, token: 0 };
+            limits.layout(&request).map(|layout| layout.packets)
+        };
+        match op {
+            ReqOp::Read { .. } => {
+                let fits = |ops: u32| {
+                    ops <= max_ops && 24 + 12 * ops <= mtu && 24 + (8 + len) * ops <= mtu
+                };
+                prop_assert!(fit == 0 || fits(fit));
+                prop_assert!(!fits(fit + 1));
+            }
+            ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Send { .. } => {
+                prop_assert!(fit < 2 || packets(fit) == Ok(1));
+                prop_assert!(fit == 0 || fit == max_ops || packets(fit + 1) == Ok(2));
+                prop_assert!(fit <= max_ops);
+            }
+            _ => prop_assert_eq!(fit, 1),
+        }
+    }
 }

@@ -64,6 +64,7 @@ pub(crate) struct End {
 impl End {
     fn new(config: &Config, memory: usize) -> Self {
         let conn = Connection::new(config, 0).expect("a legal configuration");
+        assert!(conn.xid_slots() >= config.tal_trans_window as usize);
         let held = vec![None; conn.psn_slots()];
         Self {
             conn,

@@ -5,7 +5,7 @@ use super::*;
 use crate::node::{pattern, MEMORY};
 use crate::pair::{A, B};
 use crate::SECOND;
-use superp_proto::{Code, Payload, Request};
+use superp_proto::{Code, Payload, Request, Transmit};
 
 fn several(op: ReqOp, count: u16, len: u32) -> Request {
     Request {
@@ -172,4 +172,29 @@ fn packet_that_was_not_sent_is_checked_again() {
     assert_eq!(conn.recheck(last), Some(*last));
     conn.stop();
     assert_eq!(conn.recheck(last), None);
+}
+
+#[test]
+fn packet_that_has_arrived_is_not_sent_again() {
+    let mut pair = Pair::clean(&Config::default());
+    write(&mut pair, A, 40_000);
+    let conn = &mut pair.ends[A].conn;
+    let packets: Vec<_> = std::iter::from_fn(|| conn.poll_transmit(0)).collect();
+    assert!(packets.len() > 3);
+    // The first is acknowledged, the third selectively.
+    let ack = PdlHeader {
+        sack: 1 << 1,
+        ..pdl(0, 0)
+    };
+    let header = tal(Opcode::Write, true, 1, 0, 0);
+    let packet = [&ack.bytes()[..], &header.bytes(), &write_op(BASE)].concat();
+    assert_eq!(pair.ends[A].take(0, &packet), Some(Received::Delivered));
+    let conn = &pair.ends[A].conn;
+    let left: Vec<_> = packets.iter().map(|packet| conn.recheck(packet)).collect();
+    assert_eq!(left[..4], [None, Some(packets[1]), None, Some(packets[3])]);
+    let never_sent = Transmit {
+        psn: packets.len() as u32,
+        ..packets[0]
+    };
+    assert_eq!(conn.recheck(&never_sent), None);
 }
