@@ -364,6 +364,50 @@ fn timeout_resends_the_base_and_what_was_sent_with_it() {
 }
 
 #[test]
+fn timeout_of_a_pure_ack_resends_the_request_that_was_sent_the_longest_ago() {
+    let mut window = window(64, 0);
+    window.assign(0, Content::None, 0);
+    for now in [1, 2] {
+        send(&mut window, now * MS, 1);
+    }
+    // The second time 1 was sent with the pure ACK, and comes for that.
+    for resent in [&[0, 1][..], &[0, 2, 1]] {
+        let at = window.deadline(false).unwrap();
+        assert!(window.expire(at, false, false));
+        assert_eq!(retransmit(&mut window, at), resent);
+    }
+}
+
+#[test]
+fn probes_back_off_and_resend_pure_acks_only_for_what_waits_for_their_room() {
+    let mut window = window(64, 0);
+    window.assign(0, Content::None, 0);
+    let mut at = 0;
+    for doublings in 0..3 {
+        let next = window.deadline(true).unwrap();
+        assert_eq!(next - at, window.rtt.rto() << doublings);
+        at = next;
+        assert!(window.expire(at, true, false));
+        assert_eq!(retransmit(&mut window, at), []);
+    }
+    at = window.deadline(true).unwrap();
+    assert!(window.expire(at, true, true));
+    assert_eq!(retransmit(&mut window, at), [0]);
+}
+
+#[test]
+fn suspects_whose_time_has_come_are_resent_though_an_event_before_had_its_number() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 14);
+    // Nine holes below three packets, and one below the last.
+    take(&mut window, MS, &ack(u32::MAX, &[9, 10, 11, 13]));
+    let at = window.deadline(false).unwrap();
+    assert_eq!(retransmit(&mut window, MS), (0..8).collect::<Vec<_>>());
+    assert!(!window.expire(at, false, false));
+    assert_eq!(retransmit(&mut window, at), [8, 12]);
+}
+
+#[test]
 fn timer_runs_for_content_only() {
     let mut window = window(64, 0);
     window.assign(0, Content::None, 0);
@@ -498,6 +542,17 @@ fn packet_that_is_not_needed_any_more_stops_the_timer() {
     assert_eq!((psn, content, cause), (0, request(0), Cause::Timeout));
     window.resend(at, psn, Content::None, 0).unwrap();
     assert_eq!(window.deadline(false), None);
+}
+
+#[test]
+fn last_packet_that_is_not_needed_any_more_starts_the_interval_of_probes() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 2);
+    let at = window.deadline(true).unwrap();
+    window.resend(MS, 0, Content::None, 0).unwrap();
+    assert_eq!(window.deadline(true), Some(at));
+    window.resend(2 * MS, 1, Content::None, 0).unwrap();
+    assert_eq!(window.deadline(true), Some(2 * MS + at));
 }
 
 #[test]

@@ -104,6 +104,8 @@ fn operations_per_packet_fill_one_packet_and_one_of_the_answer() {
         }
     }
     let mut pair = Pair::clean(&ext());
+    let max_ops = pair.ends[A].conn.config().tal_max_ops_per_pkt;
+    assert_eq!(pair.ends[A].conn.per_packet(&read, 16), max_ops);
     assert_eq!(pair.ends[A].conn.per_packet(&send_ext(16), 16), 1);
     assert_eq!(pair.ends[A].conn.per_packet(&ReqOp::Noop, 0), 1);
     assert!(pair.ends[A].conn.ready());
