@@ -279,6 +279,41 @@ fn where_reordering_was_seen_only_age_counts() {
 }
 
 #[test]
+fn late_arrival_of_what_was_lost_tells_of_reordering_unless_the_timer_took_it_for_lost() {
+    for (timer, resent) in [(false, &[][..]), (true, &[4])] {
+        let mut window = window(64, 0);
+        for now in 0..10 {
+            send(&mut window, now, 1);
+        }
+        let mut now = MS;
+        if timer {
+            now = window.deadline(false).unwrap();
+            assert!(window.expire(now, false, false));
+        } else {
+            take(&mut window, now, &ack(u32::MAX, &[1, 2, 3]));
+        }
+        // Before it could be sent again.
+        take(&mut window, now + 1, &ack(3, &[]));
+        take(&mut window, now + 2, &ack(3, &[1, 2, 3]));
+        assert_eq!(retransmit(&mut window, now + 2), resent);
+    }
+}
+
+#[test]
+fn full_window_has_no_holes_beyond_its_end() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 64);
+    // 60 and 62 arrived, and of what is before 60 nothing is known.
+    let mut resent = Vec::new();
+    for now in 1..10 {
+        take(&mut window, now * MS, &ack(60, &[0, 2]));
+        resent.extend(retransmit(&mut window, now * MS));
+    }
+    resent.dedup();
+    assert_eq!(resent, [61]);
+}
+
+#[test]
 fn nothing_is_inferred_about_what_the_bitmap_cannot_name() {
     let mut window = window(128, 0);
     send(&mut window, 0, 100);
@@ -470,6 +505,24 @@ fn packets_that_only_a_filled_hole_lets_be_acknowledged_are_not_measured() {
     // 32 to 59 came long ago, but no ACK could tell.
     take(&mut window, 40 * MS, &ack(59, &[]));
     assert_eq!(window.rtt.srtt(), MS);
+}
+
+#[test]
+fn back_off_ends_with_a_repair_that_took_as_long_as_usual() {
+    for (took, resent, ends) in [(MS, 1, true), (MS, 2, true), (9 * MS, 2, false)] {
+        let mut window = window(64, 0);
+        send(&mut window, 0, 1);
+        take(&mut window, MS, &ack(0, &[]));
+        let rto = window.rtt.rto();
+        send(&mut window, MS, resent);
+        let at = window.deadline(false).unwrap();
+        assert!(window.expire(at, false, false));
+        assert_eq!(retransmit(&mut window, at).len(), resent as usize);
+        assert_eq!(window.rtt.rto(), 2 * rto);
+        take(&mut window, at + took, &ack(resent, &[]));
+        let expected = if ends { rto } else { 2 * rto };
+        assert_eq!(window.rtt.rto(), expected, "{took} ns, {resent}");
+    }
 }
 
 #[test]
