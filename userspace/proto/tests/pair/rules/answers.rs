@@ -240,15 +240,22 @@ fn late_packet_of_a_request_that_failed_is_no_violation() {
     let packet = |seqno, xid| tal(Opcode::Write, seqno == 2, 1, seqno, xid);
     let refused = inject(&mut pair, B, pdl(0, u32::MAX), packet(0, 0), &write_op(0));
     assert_eq!(refused, Received::Dropped(DropReason::TransactionFailed));
+    // Until then its packets are held to the rules.
+    let mut read = BASE.to_le_bytes().to_vec();
+    read.extend(16u32.to_le_bytes());
+    let other = tal(Opcode::Read, false, 1, 1, 0);
+    let changed = inject(&mut pair, B, pdl(1, u32::MAX), other, &read);
+    assert_eq!(changed, Received::Dropped(DropReason::OpcodeChanged));
+    assert_eq!(reason(&mut pair, B), Some(DropReason::OpcodeChanged));
     // Acknowledges the error.
-    inject(&mut pair, B, pdl(1, 0), packet(2, 0), &write_op(BASE));
-    let late = inject(&mut pair, B, pdl(2, 0), packet(1, 0), &write_op(BASE));
+    inject(&mut pair, B, pdl(2, 0), packet(2, 0), &write_op(BASE));
+    let late = inject(&mut pair, B, pdl(3, 0), packet(1, 0), &write_op(BASE));
     assert_eq!(late, Received::Dropped(DropReason::TransactionFailed));
     assert_eq!(pair.ends[B].reports, []);
     // One whose place that was, long ago, is another matter.
     let slots = pair.ends[B].conn.config().tal_trans_window as u16;
     let header = packet(1, 0u16.wrapping_sub(slots));
-    let stale = inject(&mut pair, B, pdl(3, 0), header, &write_op(BASE));
+    let stale = inject(&mut pair, B, pdl(4, 0), header, &write_op(BASE));
     assert_eq!(stale, Received::Dropped(DropReason::XidOutOfWindow));
     assert_eq!(reason(&mut pair, B), Some(DropReason::XidOutOfWindow));
 }
