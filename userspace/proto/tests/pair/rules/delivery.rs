@@ -88,6 +88,28 @@ fn half_a_window_of_pure_acks_is_answered() {
 }
 
 #[test]
+fn ack_xid_restarts_the_timer_if_it_is_news() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.filter = Some(Box::new(|_, _, _| true));
+    for _ in 0..2 {
+        write(&mut pair, A, 100);
+    }
+    pair.drive(A);
+    // Both have arrived; A waits for ACK XID.
+    let pure = |ack_xid| TalHeader {
+        ack_xid,
+        ..TalHeader::default()
+    };
+    inject(&mut pair, A, pdl(u32::MAX, 1), pure(u16::MAX), &[]);
+    let due = pair.ends[A].conn.deadline().unwrap();
+    pair.now = MS;
+    inject(&mut pair, A, pdl(u32::MAX, 1), pure(u16::MAX), &[]);
+    assert_eq!(pair.ends[A].conn.deadline(), Some(due));
+    inject(&mut pair, A, pdl(u32::MAX, 1), pure(0), &[]);
+    assert_eq!(pair.ends[A].conn.deadline(), Some(due + MS));
+}
+
+#[test]
 fn every_transmission_carries_fresh_acknowledgements() {
     let mut pair = Pair::clean(&Config::default());
     pair.trace = true;
