@@ -157,6 +157,10 @@ impl<T: Send + Sync> RcuMap<T> {
     /// Takes several objects out, waits as [`RcuMap::remove`] does, but once for many, and drops them.
     /// Process context.
     pub(crate) fn remove_each(&self, keys: impl Iterator<Item = u32>) {
+        let mut keys = keys.peekable();
+        if keys.peek().is_none() {
+            return;
+        }
         let mut erased = KVVec::with_capacity(BATCH, GFP_KERNEL).unwrap_or_else(|_| KVVec::new());
         for key in keys {
             let Some(object) = self.erase(key) else {

@@ -76,7 +76,9 @@ pub(super) trait Ask {
 const MEMLOCK_ENOUGH: u64 = 64 << 20;
 
 pub(super) fn not_loaded() -> Finding {
-    Finding::wrong("module", "superp", "the module superp is not loaded").remedy("modprobe superp")
+    Finding::wrong("module", "superp", "the module superp is not loaded")
+        .remedy("modprobe superp")
+        .advice("where it was built and not installed: insmod superp.ko")
 }
 
 /// Everything that there is to say, in the order of the walk.

@@ -181,6 +181,20 @@ fn notes(facts: &Facts) -> Vec<String> {
     notes.map(|finding| finding.text).collect()
 }
 
+/// A second device, eth1.
+fn add_device_that_is_off(facts: &mut Facts) {
+    facts.ports.push(port(1));
+    facts.links.push(Some(Link {
+        up: false,
+        carrier: false,
+    }));
+}
+
+fn is_off(facts: &Facts) {
+    let finding = fault(facts, fine());
+    is(&finding, "link", "eth1", Some("ip link set eth1 up"));
+}
+
 #[test]
 fn node_that_works_has_no_fault() {
     let mut ask = fine();
@@ -320,11 +334,7 @@ fn peer_without_a_connection_is_a_fault_only_if_asked_for() {
 #[test]
 fn what_does_not_concern_the_peer_is_left_out() {
     let mut facts = facts();
-    facts.ports.push(port(1));
-    facts.links.push(Some(Link {
-        up: false,
-        carrier: false,
-    }));
+    add_device_that_is_off(&mut facts);
     let mut other = conn();
     other.local_cid = 2;
     other.remote_addr = addr("10.23.0.9");
@@ -335,12 +345,7 @@ fn what_does_not_concern_the_peer_is_left_out() {
     facts.peer = Some(addr(PEER));
     assert!(wrong(&facts, fine()).is_empty());
     facts.peer = Some(addr("10.23.0.9"));
-    is(
-        &fault(&facts, fine()),
-        "link",
-        "eth1",
-        Some("ip link set eth1 up"),
-    );
+    is_off(&facts);
 }
 
 #[test]
@@ -449,19 +454,10 @@ fn silence_is_followed_to_its_cause() {
 #[test]
 fn path_that_is_down_beside_another_is_told_as_its_device() {
     let mut facts = facts();
-    facts.ports.push(port(1));
-    facts.links.push(Some(Link {
-        up: false,
-        carrier: false,
-    }));
+    add_device_that_is_off(&mut facts);
     facts.conns[0].paths.push(path(1));
     facts.conns[0].paths[1].state = PortState::Down;
-    is(
-        &fault(&facts, fine()),
-        "link",
-        "eth1",
-        Some("ip link set eth1 up"),
-    );
+    is_off(&facts);
 }
 
 #[test]
