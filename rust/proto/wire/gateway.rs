@@ -167,6 +167,7 @@ mod tests {
             (prefix.host_bits(), prefix.bits(), prefix.is_v4()),
             (16, 16, true)
         );
+        assert_eq!(prefix.base(), v4(10, 23, 0, 0));
 
         let narrow = Prefix::new(v6(0x10, 0), 116).unwrap();
         assert_eq!(narrow.address(0xfff), Some(v6(0x1f, 0xff)));

@@ -192,6 +192,13 @@ fn sunh_header_of_the_golden_packets() {
     };
     assert_eq!(marked.bytes()[0], 0x2b);
     assert_eq!(Sunh::parse(&marked.bytes()), marked);
+    // The Hop Limit has four bits, the Flow Label twelve.
+    let near = Sunh {
+        hop_limit: 0x32,
+        flow_label: 0x5111,
+        ..a_to_b
+    };
+    assert_eq!(near.bytes()[2..4], [0x21, 0x11]);
 }
 
 #[test]
@@ -331,6 +338,27 @@ fn g8_last_null_with_a_window_of_one() {
         &[],
         &[],
     );
+}
+
+#[test]
+fn window_is_told_as_what_is_above_one() {
+    let told = |window| {
+        let b = pdl(0, window, 0, 0, 0).bytes();
+        u16::from_le_bytes([b[2], b[3]])
+    };
+    let windows = [0, 1, 2, 0x1_0000, 0x1_0001, u32::MAX];
+    assert_eq!(windows.map(told), [0, 0, 1, 0xffff, 0xffff, 0xffff]);
+}
+
+#[test]
+fn opcodes_have_names_of_their_own() {
+    let names: Vec<_> = (0..=u8::MAX)
+        .filter_map(Opcode::from_u8)
+        .map(Opcode::name)
+        .collect();
+    for (i, name) in names.iter().enumerate() {
+        assert!(!name.is_empty() && !names[..i].contains(name), "{name}");
+    }
 }
 
 #[test]

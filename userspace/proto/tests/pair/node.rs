@@ -2,6 +2,7 @@
 //! Memory, receive contexts and queue pairs of one end.
 
 use std::collections::HashMap;
+use superp_proto::wire::Opcode;
 use superp_proto::{Atomic, AtomicKind, Block, Code, Immediate, Owner, Segment};
 
 /// First address of the memory that may be written and read.
@@ -150,7 +151,8 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn complete(&mut self, xid: u16, _opcode: u8) -> Result<(), Code> {
+    fn complete(&mut self, xid: u16, opcode: u8) -> Result<(), Code> {
+        assert!(Opcode::from_u8(opcode).is_some_and(Opcode::has_data));
         if let Some(mut parts) = self.memory.partial.remove(&xid) {
             parts.sort_by_key(|(segment, _)| (segment.seqno, segment.opnum));
             let first = parts[0].0;

@@ -51,6 +51,8 @@ pub(crate) struct End {
     pub(crate) cpu: Cpu,
     /// The data of replies can no longer be fetched.
     pub(crate) withdrawn: bool,
+    /// Replies that were withdrawn.
+    pub(crate) withdrawals: u32,
     /// Nothing runs on this end before this time.
     pub(crate) stalled_until: u64,
     held: Vec<Option<Vec<u8>>>,
@@ -81,6 +83,7 @@ impl End {
             drops: HashMap::new(),
             cpu: Cpu { cost: 0, batch: 1 },
             withdrawn: false,
+            withdrawals: 0,
             stalled_until: 0,
             held,
             queue: VecDeque::new(),
@@ -321,6 +324,7 @@ impl Pair {
             let end = &mut self.ends[who];
             if end.withdrawn && matches!(transmit.payload, Payload::Reply(_)) {
                 end.conn.refuse_reply(transmit.tal.xid, Code::ACCESS_KEY);
+                end.withdrawals += 1;
                 transmit = transmit.without_payload();
             }
             self.transmit(who, transmit);

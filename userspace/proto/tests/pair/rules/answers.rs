@@ -4,7 +4,7 @@
 use super::*;
 use crate::pair::{A, B};
 use crate::SECOND;
-use superp_proto::{Code, DropReason, Request, SubmitError};
+use superp_proto::{Code, DropReason, Payload, Request, SubmitError, Transmit};
 
 /// Header and block of a Read response of 16 bytes.
 fn response(offset: u32) -> Vec<u8> {
@@ -52,6 +52,41 @@ fn request_is_answered_only_when_all_of_its_packets_are_there() {
         &read,
     );
     assert_eq!(replies(&pair), 1);
+}
+
+/// What a target answers to one packet with reads of these lengths: reads and bytes of each, by packet.
+fn replies_to(lengths: &[u32]) -> Vec<(u8, u32)> {
+    let mut pair = Pair::clean(&unordered());
+    pair.trace = true;
+    let mut reads = Vec::new();
+    for length in lengths {
+        reads.extend(BASE.to_le_bytes());
+        reads.extend(length.to_le_bytes());
+    }
+    let header = tal(Opcode::Read, true, lengths.len() as u8, 0, 0);
+    inject(&mut pair, B, pdl(0, u32::MAX), header, &reads);
+    let reply = |(_, _, transmit): &(u64, usize, Transmit)| match &transmit.payload {
+        Payload::Reply(reply) => Some((transmit.tal.num_ops, reply.len)),
+        _ => None,
+    };
+    pair.log.iter().filter_map(reply).collect()
+}
+
+#[test]
+fn reads_that_share_a_reply_are_whole_and_of_one_length() {
+    let one = |len| (1, len);
+    assert_eq!(replies_to(&[100, 16, 16]), [one(100), (2, 16)]);
+    // Not even with what is left of a longer one.
+    let whole = replies_to(&[10_000])[0].1;
+    let replies = replies_to(&[2 * whole + 100, 100, 100]);
+    assert_eq!(replies, [one(whole), one(whole), one(100), (2, 100)]);
+    // As many as a packet holds: its headers, and for each 8 bytes and its data.
+    let room = Config::default().mtu - 24;
+    let fit = room / (8 + 400);
+    assert!((2..8).contains(&fit));
+    let replies = replies_to(&[400; 8]);
+    assert_eq!(replies[0], (fit as u8, 400));
+    assert_eq!(replies.iter().map(|reply| reply.0).sum::<u8>(), 8);
 }
 
 #[test]
@@ -258,4 +293,38 @@ fn late_packet_of_a_request_that_failed_is_no_violation() {
     let stale = inject(&mut pair, B, pdl(4, 0), header, &write_op(BASE));
     assert_eq!(stale, Received::Dropped(DropReason::XidOutOfWindow));
     assert_eq!(reason(&mut pair, B), Some(DropReason::XidOutOfWindow));
+}
+
+/// While a transaction before it is open, one that has ended keeps its place.
+#[test]
+fn late_packet_of_a_request_that_was_answered_is_a_violation_of_one_that_failed_is_none() {
+    let mut pair = Pair::clean(&unordered());
+    let mut read = BASE.to_le_bytes().to_vec();
+    read.extend(16u32.to_le_bytes());
+    let packet = |opcode, xid| tal(opcode, true, 1, 0, xid);
+    inject(
+        &mut pair,
+        B,
+        pdl(0, u32::MAX),
+        packet(Opcode::Read, 1),
+        &read,
+    );
+    let failed = inject(
+        &mut pair,
+        B,
+        pdl(1, u32::MAX),
+        packet(Opcode::Write, 2),
+        &write_op(0),
+    );
+    assert_eq!(failed, Received::Dropped(DropReason::TransactionFailed));
+    // Acknowledges the answer and the error.
+    let first = tal(Opcode::Write, false, 1, 0, 0);
+    inject(&mut pair, B, pdl(2, 1), first, &write_op(BASE));
+    assert_eq!(pair.ends[B].reports, []);
+
+    let late = tal(Opcode::Write, false, 1, 1, 2);
+    inject(&mut pair, B, pdl(3, 1), late, &write_op(BASE));
+    assert_eq!(pair.ends[B].reports, []);
+    inject(&mut pair, B, pdl(4, 1), packet(Opcode::Read, 1), &read);
+    assert_eq!(reason(&mut pair, B), Some(DropReason::XidCompleted));
 }

@@ -591,6 +591,8 @@ fn reply_that_cannot_be_fetched_becomes_an_error() {
                 match transmit.payload {
                     Payload::Reply(reply) if replies == sent_before => {
                         pair.ends[B].conn.refuse_reply(reply.xid, Code::ACCESS_KEY);
+                        // The first reason counts.
+                        pair.ends[B].conn.refuse_reply(reply.xid, Code::RESOURCES);
                         pair.transmit(B, transmit.without_payload());
                         replies += 1;
                         break;
@@ -616,6 +618,8 @@ fn reply_that_is_withdrawn_while_packets_of_it_are_lost_still_ends() {
     pair.run_until(SECOND, |pair| pair.ends[B].conn.stats().tx_bytes >= 10_000);
     pair.ends[B].withdrawn = true;
     pair.settle();
+    // What was lost is not asked for any more.
+    assert_eq!(pair.ends[B].withdrawals, 1);
     assert_eq!(pair.ends[A].completed[&read], Err(Code::ACCESS_KEY));
     // The target's window goes on: more transactions than fit into it.
     for _ in 0..100 {
