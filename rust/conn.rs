@@ -14,6 +14,7 @@ mod tx;
 use core::ops::RangeInclusive;
 
 use kernel::{
+    alloc::AllocError,
     list::{List, ListArc},
     prelude::*,
     sync::{
@@ -170,7 +171,8 @@ struct Inner {
     cause: &'static str,
     /// The break has not yet been told to the queue pairs.
     untold: Option<Code>,
-    proto: Connection<Kernel>,
+    /// Large, and made on the stack: in its own place, so that nothing else that is made there comes on top.
+    proto: KBox<Connection<Kernel>>,
     flows: flow::Flows,
     rx: rx::Receiver,
     ways: paths::Ways,
@@ -178,8 +180,8 @@ struct Inner {
     stats: ConnStats,
     /// When the timer fires, ns; `u64::MAX`: not armed.
     armed: u64,
-    /// What waits for room in the device's queue.
-    deferred: tx::Deferred,
+    /// What is on its way to the device.
+    out: tx::Outgoing,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
     /// Entropy of the packet sent last.
@@ -204,13 +206,29 @@ pub(crate) struct Conn {
     timer: Timer<Conn>,
 }
 
+fn no_memory(_: AllocError) -> Refusal {
+    Refusal::new(ENOMEM, c"no memory for the connection's windows")
+}
+
+/// A core. It is some kilobytes on the stack, which nothing else should be on top of.
+#[inline(never)]
+fn core(config: &Config) -> Result<KBox<Connection<Kernel>>, Refusal> {
+    let place = KBox::new_uninit(GFP_KERNEL).map_err(no_memory)?;
+    match Connection::new(config, timer::now()) {
+        Ok(proto) => Ok(KBox::write(place, proto)),
+        Err(NewError::Config(_)) => Err(Refusal::new(
+            EINVAL,
+            c"a connection parameter is out of range",
+        )),
+        Err(NewError::NoMemory) => Err(no_memory(AllocError)),
+    }
+}
+
 /// Everything that a fresh life of a connection needs, allocated outside the lock.
-fn fresh(config: &Config) -> Result<(Connection<Kernel>, flow::Flows, rx::Receiver), Refusal> {
-    let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's windows");
-    let proto = Connection::new(config, timer::now()).map_err(|e| match e {
-        NewError::Config(_) => Refusal::new(EINVAL, c"a connection parameter is out of range"),
-        NewError::NoMemory => Refusal::new(ENOMEM, c"no memory for the connection's windows"),
-    })?;
+fn fresh(
+    config: &Config,
+) -> Result<(KBox<Connection<Kernel>>, flow::Flows, rx::Receiver), Refusal> {
+    let proto = core(config)?;
     let flows = flow::Flows::new(proto.xid_slots());
     let rx = rx::Receiver::new(proto.psn_slots(), proto.xid_slots()).map_err(no_memory)?;
     Ok((proto, flows, rx))
@@ -227,6 +245,8 @@ impl Conn {
         let (proto, flows, rx) = fresh(&identity.config)?;
         let ways = paths::Ways::new(&identity, paths, proto.psn_slots())
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
+        let out = tx::Outgoing::new()
+            .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's packets"))?;
         Arc::pin_init(
             try_pin_init!(Conn {
                 node,
@@ -242,7 +262,7 @@ impl Conn {
                     ways,
                     stats: ConnStats::default(),
                     armed: u64::MAX,
-                    deferred: tx::Deferred::default(),
+                    out,
                     resume: u64::MAX,
                     sprayed: 0,
                     activity: Activity::default(),
@@ -447,7 +467,7 @@ impl Conn {
         inner.restarting = keep;
         inner.budget_due = 0;
         inner.armed = u64::MAX;
-        inner.deferred = tx::Deferred::default();
+        inner.out.clear();
         inner.resume = u64::MAX;
         drop(inner);
         drop(old);
@@ -514,22 +534,29 @@ impl Conn {
             let mut progress = inner.submit(now);
             progress |= self.transmit(inner, now);
             // Last: also sending makes events, when a packet has gone out too often.
-            while let Some(event) = inner.proto.poll_event() {
-                progress = true;
-                self.event(inner, event, now);
-            }
+            progress |= self.events(inner, now);
             if !progress {
                 break;
             }
         }
-        // Nothing else can be sent before what is deferred.
-        let deadline = inner.deferred.due().or_else(|| inner.proto.deadline());
+        // Nothing else can be sent before what waits.
+        let deadline = inner.out.due().or_else(|| inner.proto.deadline());
         let wanted = deadline.unwrap_or(u64::MAX).min(inner.resume);
         // A timer that fires early is cheaper than one moved with every packet.
         if wanted < inner.armed && inner.state != ConnState::Removed {
             inner.armed = wanted;
             self.timer.start_abs(self, wanted);
         }
+    }
+
+    /// Sees to every event of the core.
+    fn events(&self, inner: &mut Inner, now: u64) -> bool {
+        let mut progress = false;
+        while let Some(event) = inner.proto.poll_event() {
+            progress = true;
+            self.event(inner, event, now);
+        }
+        progress
     }
 
     /// Lets go of the lock, then tells the queue pairs of a break that happened under it.

@@ -24,7 +24,7 @@ use crate::{
         net::{DeviceEvent, Net},
         range::Ranges,
         rx::UdpPort,
-        skb::SkBuff,
+        skb::{Burst, SkBuff},
     },
     netlink::ReportLimit,
     params::{self, ParamId},
@@ -328,8 +328,8 @@ pub(crate) fn device_event(node: &Node, event: DeviceEvent) {
 }
 
 /// See [`Node::rx_sunh`].
-pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, skb: SkBuff) {
-    node.rx_sunh(ifindex, lite, skb);
+pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, packets: Burst) {
+    node.rx_sunh(ifindex, lite, packets);
 }
 
 /// See [`Node::rx_udp`].

@@ -37,8 +37,8 @@ use crate::{
 };
 
 use cq::Cq;
+pub(crate) use queue::{Endings, Queue, Ticket};
 use queue::{Left, Params, Peer};
-pub(crate) use queue::{Queue, Ticket};
 use regions::Regions;
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.

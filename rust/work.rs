@@ -75,6 +75,14 @@ impl Ticket {
         }
     }
 
+    /// As [`Ticket::complete`], together with others.
+    pub(crate) fn complete_with(&self, others: &mut ring::Endings, outcome: Result<(), Code>) {
+        match self {
+            Self::Socket(ticket) => ticket.complete(outcome),
+            Self::Ring(ticket) => others.add(ticket, outcome),
+        }
+    }
+
     /// Tells its socket or queue pair from others that have something under way. Any context.
     pub(crate) fn source(&self) -> usize {
         match self {

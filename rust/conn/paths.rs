@@ -16,7 +16,7 @@ use kernel::{
 
 use super::{count, Conn, Identity};
 use crate::{
-    kapi::{errno::enobufs, path::Path, skb::SkBuff},
+    kapi::{errno::enobufs, path::Path, skb::Burst},
     node::mixed,
     proto::{DropReason, Transmit},
 };
@@ -199,13 +199,14 @@ impl Ways {
         chosen
     }
 
-    /// Sends a packet by the `i`th path.
-    pub(super) fn send(&mut self, i: usize, skb: SkBuff, entropy: u16, now: u64) -> Result {
+    /// Sends packets by the `i`th path.
+    pub(super) fn send(&mut self, i: usize, packets: Burst, entropy: u16, now: u64) -> Result {
         let way = self.ways.get_mut(i).ok_or(ENODEV)?;
         let path = way.path.as_ref().ok_or(ENODEV)?;
-        let sent = path.transmit(skb, entropy);
+        let n = packets.count();
+        let sent = path.transmit(packets, entropy);
         match sent {
-            Ok(()) => count(&mut way.tx_packets, 1),
+            Ok(()) => count(&mut way.tx_packets, n.into()),
             // A full queue says nothing of the path.
             Err(e) if e == enobufs() || e == ENOMEM => {}
             Err(_) => way.avoid_until = now.saturating_add(AVOID_TIME),

@@ -7,7 +7,7 @@ use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 use super::{count, first_byte, flow::Flows, Conn, ConnState, ConnStats, Inner};
 use crate::{
     kapi::{
-        skb::{SkBuff, SkbQueue},
+        skb::{Burst, SkBuff, SkbQueue},
         timer,
     },
     netlink::{self, Event},
@@ -549,24 +549,38 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes one packet, whose data begins at its first SUPERp header, from the path of
-    /// [`Conn::path_of`]. Its PDL header, which SUPERp-lite has not, and TAL header are linear. Softirq.
-    pub(crate) fn receive(self: &Arc<Self>, path: usize, mut skb: SkBuff) {
+    /// Takes packets that came together, whose data begins at their first SUPERp header, from the path
+    /// of [`Conn::path_of`]. Softirq.
+    pub(crate) fn receive(self: &Arc<Self>, path: usize, mut packets: Burst) {
+        let now = timer::now();
+        let mut inner = self.inner.lock();
+        while let Some(skb) = packets.pop() {
+            if let Err(reason) = self.take(&mut inner, path, skb, now) {
+                self.node.count_drop(reason);
+            }
+        }
+        self.run(&mut inner, now);
+        self.unlock(inner);
+    }
+
+    /// Gives a packet, and those that it releases, to the core.
+    fn take(
+        &self,
+        inner: &mut Inner,
+        path: usize,
+        mut skb: SkBuff,
+        now: u64,
+    ) -> Result<(), DropReason> {
+        if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
+            return Err(DropReason::NotRunning);
+        }
+        // What is parsed must be linear.
         let headers = match self.identity.config.lite {
             true => Packet::headers_len_lite(skb.head()),
             false => Packet::headers_len(skb.head()),
         };
-        let headers = headers.min(skb.len());
-        if !skb.may_pull(headers) {
-            self.node.count_drop(DropReason::TooShort);
-            return;
-        }
-        let now = timer::now();
-        let mut inner = self.inner.lock();
-        if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
-            drop(inner);
-            self.node.count_drop(DropReason::NotRunning);
-            return;
+        if !skb.may_pull(headers.min(skb.len())) {
+            return Err(DropReason::TooShort);
         }
         let unacked = inner.proto.unacked_psn();
         let received = inner.process(self, &skb, now, false);
@@ -595,7 +609,7 @@ impl Conn {
                 _ => held.consume(),
             }
         }
-        self.run(&mut inner, now);
-        self.unlock(inner);
+        self.events(inner, now);
+        Ok(())
     }
 }

@@ -2,13 +2,16 @@
 
 //! The sending half of a connection: works become transactions, transmissions become packets.
 
-use kernel::{list::List, prelude::*};
+use kernel::{alloc::AllocError, list::List, prelude::*};
 
 use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel};
 use crate::{
-    kapi::{errno::enobufs, skb::SkBuff},
+    kapi::{
+        errno::enobufs,
+        skb::{Burst, SkBuff},
+    },
     proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
-    region,
+    region, ring,
     work::{self, Work, WorkOp},
 };
 
@@ -107,6 +110,17 @@ impl Inner {
             }
         }
         progress | (draining && self.submit_last_null(now))
+    }
+
+    /// The next packet to send: one that has waited, unless it is acknowledged by now.
+    fn next_packet(&mut self, now: u64) -> Option<Transmit> {
+        while let Ok(packet) = self.out.waiting.remove(0) {
+            let again = self.proto.recheck(&packet);
+            if again.is_some() {
+                return again;
+            }
+        }
+        self.proto.poll_transmit(now)
     }
 
     /// Ends the requests of this life once nothing begun is left [proto 4.11].
@@ -298,15 +312,20 @@ impl Inner {
         let mut works = active.more;
         works.push_front(active.work);
         let mut again = List::new();
+        let mut endings = ring::Endings::new();
         let mut number = 0;
         while let Some(work) = works.pop_front() {
-            match (result, done) {
-                (Ok(()), _) => work.ticket.complete(Ok(())),
-                (Err(_), Some(done)) if number < done => work.ticket.complete(Ok(())),
-                (Err(_), Some(_)) => again.push_back(work),
-                (Err(code), None) => work.ticket.complete(Err(code)),
-            }
+            let repeat = result.is_err() && done.is_some_and(|done| number >= done);
             number = number.saturating_add(1);
+            if repeat {
+                again.push_back(work);
+                continue;
+            }
+            let outcome = match done {
+                Some(_) => Ok(()),
+                None => result,
+            };
+            work.ticket.complete_with(&mut endings, outcome);
         }
         while let Some(work) = again.pop_back() {
             self.flows.repeat(work);
@@ -373,10 +392,20 @@ impl Inner {
     }
 }
 
-/// A packet that the device's queue had no room for [proto 3.21].
-#[derive(Default)]
-pub(super) struct Deferred {
-    packet: Option<Transmit>,
+/// Packets that leave at a go, at most.
+const BURST_MAX: usize = 16;
+
+/// Packets on their way to the device: those of the burst that is being made, and those that the
+/// device's queue had no room for [proto 3.21].
+pub(super) struct Outgoing {
+    /// What is in `packets`, in its order.
+    burst: KVec<Transmit>,
+    packets: Burst,
+    /// The path that they take.
+    way: usize,
+    /// Packets that wait, in their order. Together with `burst` they are one more than `BURST_MAX` at
+    /// most.
+    waiting: KVec<Transmit>,
     /// When to try again, ns, and the pause until then.
     retry: u64,
     pause: u64,
@@ -384,20 +413,50 @@ pub(super) struct Deferred {
     since: u64,
 }
 
-/// First and longest pause before a packet is offered again, ns.
+/// First and longest pause before packets are offered again, ns.
 const RETRY_MIN: u64 = 20_000;
 const RETRY_MAX: u64 = 1_000_000;
 /// A queue that takes nothing for this long, ns, loses what it is given.
 const DEFER_MAX: u64 = 1_000_000_000;
 
-impl Deferred {
-    /// When the packet is due, if there is one.
-    pub(super) fn due(&self) -> Option<u64> {
-        self.packet.as_ref().map(|_| self.retry)
+impl Outgoing {
+    /// Nothing to send. Process context.
+    pub(super) fn new() -> Result<Self, AllocError> {
+        let room = BURST_MAX.saturating_add(1);
+        Ok(Self {
+            burst: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
+            packets: Burst::new(),
+            way: 0,
+            waiting: KVec::with_capacity(room, GFP_KERNEL)?,
+            retry: 0,
+            pause: 0,
+            since: 0,
+        })
     }
 
-    /// There was no room for the packet. False: there has been none for too long, the packet is lost.
-    fn put(&mut self, packet: Transmit, now: u64) -> bool {
+    /// Forgets all packets.
+    pub(super) fn clear(&mut self) {
+        self.burst.clear();
+        self.waiting.clear();
+        self.packets = Burst::new();
+        self.since = 0;
+    }
+
+    /// When packets that wait are due, if there are any.
+    pub(super) fn due(&self) -> Option<u64> {
+        (!self.waiting.is_empty()).then_some(self.retry)
+    }
+
+    /// Adds a packet to the burst.
+    fn push(&mut self, way: usize, transmit: Transmit, skb: SkBuff) {
+        self.way = way;
+        self.packets.push(skb);
+        // There is room: a burst that is full is sent before.
+        let _ = self.burst.push_within_capacity(transmit);
+    }
+
+    /// There was no room for the burst. False: there has been none for too long, it is lost.
+    fn defer(&mut self, now: u64) -> bool {
         if self.since == 0 {
             self.since = now;
             self.pause = RETRY_MIN;
@@ -405,7 +464,9 @@ impl Deferred {
         if now.saturating_sub(self.since) > DEFER_MAX {
             return false;
         }
-        self.packet = Some(packet);
+        while let Some(transmit) = self.burst.pop() {
+            let _ = self.waiting.insert_within_capacity(0, transmit);
+        }
         self.retry = now.saturating_add(self.pause);
         self.pause = self.pause.saturating_mul(2).min(RETRY_MAX);
         true
@@ -424,51 +485,78 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        loop {
-            if inner.deferred.due().is_some_and(|due| due > now) {
-                break;
+        let mut most = 1;
+        while inner.out.due().is_none_or(|due| due <= now) {
+            if inner.out.packets.count() >= most {
+                self.flush(inner, now);
+                continue;
             }
-            let next = match inner.deferred.packet.take() {
-                Some(packet) => inner.proto.recheck(&packet),
-                None => None,
-            };
-            let Some(transmit) = next.or_else(|| inner.proto.poll_transmit(now)) else {
-                break;
+            let Some(transmit) = inner.next_packet(now) else {
+                if inner.out.packets.count() == 0 {
+                    break;
+                }
+                self.flush(inner, now);
+                continue;
             };
             progress = true;
             let way = inner.ways.choose(&transmit, now);
             let Some(path) = inner.ways.path(way) else {
                 continue;
             };
-            let headroom = path.headroom();
-            let skb = match self.build(&inner.proto, &mut inner.flows, headroom, &transmit) {
-                Ok(skb) => skb,
-                Err(BuildError::NoMemory) => {
-                    count(&mut inner.stats.tx_no_memory, 1);
-                    continue;
-                }
-                Err(BuildError::Reply(code)) => {
-                    if let Payload::Reply(reply) = &transmit.payload {
-                        inner.proto.refuse_reply(reply.xid, code);
-                    }
-                    let filler = transmit.without_payload();
-                    match self.build(&inner.proto, &mut inner.flows, headroom, &filler) {
-                        Ok(skb) => skb,
-                        Err(_) => continue,
-                    }
-                }
-            };
-            if self.identity.spray {
-                // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
-                inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
+            if inner.out.packets.count() == 0 {
+                most = match self.identity.spray {
+                    // Each packet has its own entropy.
+                    true => 1,
+                    // CAST: A small constant.
+                    false => path.burst().min(BURST_MAX as u32),
+                };
+            } else if inner.out.way != way {
+                // It comes next, unless those before it must wait.
+                let _ = inner.out.waiting.insert_within_capacity(0, transmit);
+                self.flush(inner, now);
+                continue;
             }
-            match inner.ways.send(way, skb, inner.sprayed, now) {
-                Ok(()) => inner.deferred.since = 0,
-                Err(e) if e == enobufs() && inner.deferred.put(transmit, now) => {}
-                Err(_) => count(&mut inner.stats.tx_path_errors, 1),
+            if let Some(skb) = self.packet(inner, way, &transmit) {
+                inner.out.push(way, transmit, skb);
             }
         }
         progress
+    }
+
+    /// Sends the burst.
+    fn flush(&self, inner: &mut Inner, now: u64) {
+        if self.identity.spray {
+            // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
+            inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
+        }
+        let out = &mut inner.out;
+        let packets = core::mem::replace(&mut out.packets, Burst::new());
+        match inner.ways.send(out.way, packets, inner.sprayed, now) {
+            Ok(()) => out.since = 0,
+            Err(e) if e == enobufs() && out.defer(now) => {}
+            Err(_) => count(&mut inner.stats.tx_path_errors, out.burst.len() as u64),
+        }
+        out.burst.clear();
+    }
+
+    /// The packet of a transmission; none if it counts as lost.
+    fn packet(&self, inner: &mut Inner, way: usize, transmit: &Transmit) -> Option<SkBuff> {
+        let headroom = inner.ways.path(way)?.headroom();
+        match self.build(&inner.proto, &mut inner.flows, headroom, transmit) {
+            Ok(skb) => Some(skb),
+            Err(BuildError::NoMemory) => {
+                count(&mut inner.stats.tx_no_memory, 1);
+                None
+            }
+            Err(BuildError::Reply(code)) => {
+                if let Payload::Reply(reply) = &transmit.payload {
+                    inner.proto.refuse_reply(reply.xid, code);
+                }
+                let filler = transmit.without_payload();
+                self.build(&inner.proto, &mut inner.flows, headroom, &filler)
+                    .ok()
+            }
+        }
     }
 
     /// One packet, from the PDL header on.

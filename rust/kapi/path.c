@@ -14,6 +14,7 @@
 #include <net/ndisc.h>
 #include <net/neighbour.h>
 #include <net/route.h>
+#include <net/sch_generic.h>
 #include <net/udp_tunnel.h>
 
 #include "kapi_path.h"
@@ -350,7 +351,7 @@ static bool superp_path_take_confirmed(struct superp_path *path)
 	return true;
 }
 
-/* The packet begins with its SUNH header, and knows its EtherType. */
+/* The packet begins with its SUNH header, the network header, and knows its EtherType. */
 static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -358,7 +359,6 @@ static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb
 	struct neighbour *neigh;
 	int err;
 
-	skb_reset_network_header(skb);
 	skb->dev = dev;
 	if (config->has_mac) {
 		err = -EINVAL;
@@ -388,34 +388,108 @@ drop:
 	return err;
 }
 
-static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
+/* One packet, with its SUNH header and unlinked, from the PDL header on. */
+static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
-	struct net_device *dev = path->dev;
 	u8 *sunh;
 	int err;
 
-	err = -ENETDOWN;
-	if (!netif_running(dev))
-		goto drop;
-	err = -EMSGSIZE;
 	if (skb->len > superp_path_sunh_mtu(path))
-		goto drop;
-	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+		return -EMSGSIZE;
 	err = skb_cow_head(skb, path->headroom);
 	if (err)
-		goto drop;
-
-	skb->protocol = htons(path->config.ethertype);
+		return err;
 	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
 	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
 	/* Hop Limit and Flow Label share two bytes. */
 	sunh[2] ^= (entropy >> 8) & 0xf;
 	sunh[3] ^= entropy & 0xff;
-	return superp_path_output_sunh(path, skb);
+	skb_reset_network_header(skb);
+	/* Queueing disciplines take what is in front of it for a part of each packet of a burst. */
+	skb_reset_transport_header(skb);
+	return 0;
+}
+
+/*
+ * Makes one segmented packet of a list: the device, or superp_gso_segment() in front of it, sees to
+ * it that each goes out alone.
+ */
+static void superp_path_join(struct sk_buff *head)
+{
+	struct skb_shared_info *info = skb_shinfo(head);
+	struct sk_buff *part;
+
+	info->gso_type = SKB_GSO_FRAGLIST;
+	info->gso_size = head->len;
+	info->gso_segs = 1;
+	info->frag_list = head->next;
+	skb_mark_not_on_list(head);
+	skb_walk_frags(head, part) {
+		info->gso_size = max_t(u32, info->gso_size, part->len);
+		info->gso_segs++;
+		head->len += part->len;
+		head->data_len += part->len;
+		head->truesize += part->truesize;
+	}
+	/* There is no checksum; without one a segmented packet would be taken apart at once. */
+	head->ip_summed = CHECKSUM_UNNECESSARY;
+}
+
+static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head, u16 entropy)
+{
+	struct net_device *dev = path->dev;
+	struct sk_buff *skb;
+	int err;
+
+	err = -ENETDOWN;
+	if (!netif_running(dev))
+		goto drop;
+	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	for (skb = head; skb; skb = skb->next) {
+		err = superp_path_push_sunh(path, skb, entropy);
+		if (err)
+			goto drop;
+	}
+	if (head->next)
+		superp_path_join(head);
+	head->protocol = htons(path->config.ethertype);
+	return superp_path_output_sunh(path, head);
 
 drop:
-	kfree_skb(skb);
+	kfree_skb_list(head);
 	return err;
+}
+
+/*
+ * A queueing discipline that limits the rate may take a burst apart, drop some of it and say nothing.
+ * One that lets packets pass when nothing waits does not.
+ */
+static bool superp_path_keeps_bursts(const struct net_device *dev)
+{
+	const struct Qdisc *queue = rcu_dereference_bh(netdev_get_tx_queue(dev, 0)->qdisc);
+
+	return !queue->enqueue || queue->flags & TCQ_F_CAN_BYPASS;
+}
+
+/**
+ * superp_path_burst - how many packets does superp_path_xmit() take at a go?
+ * @path: the path
+ *
+ * Context: process or softirq, bottom halves off.
+ * Return: packets of any length that the path allows, at least 1.
+ */
+u32 superp_path_burst(const struct superp_path *path)
+{
+	const struct net_device *dev = path->dev;
+	u32 size, packets;
+
+	if (path->config.encap != SUPERP_PATH_SUNH || !dev || !(dev->features & NETIF_F_GSO) ||
+	    !superp_path_keeps_bursts(dev))
+		return 1;
+	size = min_t(u32, READ_ONCE(dev->gso_max_size), GSO_LEGACY_MAX_SIZE);
+	size = superp_path_less(size, LL_RESERVED_SPACE(dev) + 1);
+	packets = min(size / max(READ_ONCE(dev->mtu), 1u), (u32)READ_ONCE(dev->gso_max_segs));
+	return max(packets, 1u);
 }
 
 /**
@@ -480,6 +554,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 		goto drop;
 
 	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), sunh, SUPERP_PATH_SUNH_SIZE);
+	skb_reset_network_header(skb);
 	skb->protocol = htons(ethertype);
 	superp_path_scrub(skb, sunh[0], jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0));
 	return superp_path_output_sunh(path, skb);
@@ -642,17 +717,18 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 }
 
 /**
- * superp_path_xmit - send a packet
+ * superp_path_xmit - send packets
  * @path: the path
- * @skb: the packet, given up; it begins with the PDL header
+ * @skb: the packets, a list in their order, given up; each begins with its PDL header. Not more than
+ *       superp_path_burst() says
  * @entropy: changes the flow that the network sees: label or source port; 0 for the path's own
  *
- * What the packet meets on its way out may queue it to be received in this namespace, but nothing
+ * What a packet meets on its way out may queue it to be received in this namespace, but nothing
  * receives it before this returns.
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM, -ENOBUFS if
- * the device's queue had no room for it, and those of route lookups.
+ * Return: 0 or a negative errno, for all of them: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM,
+ * -ENOBUFS if the device's queue had no room, and those of route lookups.
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {

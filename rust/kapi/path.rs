@@ -2,7 +2,11 @@
 
 //! Packets go out.
 
-use super::{bindings as c, net::Net, skb::SkBuff};
+use super::{
+    bindings as c,
+    net::Net,
+    skb::{Burst, SkBuff},
+};
 use crate::proto::wire::UdpIp;
 use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
@@ -97,17 +101,27 @@ impl Path {
             .ok_or_else(|| Error::from_errno(err))
     }
 
-    /// Sends a packet that begins with its PDL header. Process or softirq context, bottom halves
-    /// off; locks may be held: the packet is never received inside of this call.
+    /// Sends packets that begin with their PDL headers, at most as many as [`Path::burst`] allows.
+    /// Process or softirq context, bottom halves off; locks may be held: no packet is ever received
+    /// inside of this call.
     ///
     /// `entropy` changes the flow that the network sees, its label or source port; 0 is the path's own.
     ///
-    /// `Ok` is as much as is known: a device or queue may still drop it. The packet is gone in
-    /// any case. Errors: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route lookup (UDP),
-    /// `ENOMEM`, `ENOBUFS` if the device's queue had no room for it.
-    pub(crate) fn transmit(&self, skb: SkBuff, entropy: u16) -> Result {
-        // SAFETY: By the type invariants; the packet is given up.
-        to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), skb.into_raw(), entropy) })
+    /// `Ok` is as much as is known: a device or queue may still drop them. The packets are gone in
+    /// any case. Errors, for all of them: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route
+    /// lookup (UDP), `ENOMEM`, `ENOBUFS` if the device's queue had no room.
+    pub(crate) fn transmit(&self, packets: Burst, entropy: u16) -> Result {
+        if packets.count() == 0 {
+            return Ok(());
+        }
+        // SAFETY: By the type invariants; there are packets, which are given up.
+        to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), packets.into_raw(), entropy) })
+    }
+
+    /// Packets that can be sent at a go, at least 1. Process or softirq context, bottom halves off.
+    pub(crate) fn burst(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_burst(self.0.as_ptr()) }
     }
 
     /// Sends a received packet, which begins behind its network header, to the next hop with the

@@ -2,7 +2,11 @@
 
 //! Packets come in: SUNH from every Ethernet device, and UDP.
 
-use super::{bindings as c, net::Net, skb::SkBuff};
+use super::{
+    bindings as c,
+    net::Net,
+    skb::{Burst, SkBuff},
+};
 use crate::{
     node::{self, Node},
     proto::wire::UdpIp,
@@ -78,12 +82,12 @@ impl Drop for UdpPort {
     }
 }
 
-/// A SUNH packet.
+/// SUNH packets that came together.
 ///
 /// # Safety
 ///
-/// Called by the C half in a softirq, under RCU: `node` is a namespace's, `skb` has a reference
-/// count of one and is given up.
+/// Called by the C half in a softirq, under RCU: `node` is a namespace's, `skb` is a list of packets
+/// with a reference count of one, and is given up.
 #[no_mangle]
 unsafe extern "C" fn superp_rust_rx_sunh(
     node: *mut ffi::c_void,
@@ -93,8 +97,8 @@ unsafe extern "C" fn superp_rust_rx_sunh(
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
-        let (node, skb) = unsafe { (&*node.cast::<Node>(), SkBuff::from_raw(skb)) };
-        node::rx_sunh(node, ifindex, lite, skb);
+        let (node, packets) = unsafe { (&*node.cast::<Node>(), Burst::from_raw(skb)) };
+        node::rx_sunh(node, ifindex, lite, packets);
     }
 }
 
@@ -102,7 +106,7 @@ unsafe extern "C" fn superp_rust_rx_sunh(
 ///
 /// # Safety
 ///
-/// As [`superp_rust_rx_sunh`]; `header` is valid.
+/// As [`superp_rust_rx_sunh`], but `skb` is one packet; `header` is valid.
 #[no_mangle]
 unsafe extern "C" fn superp_rust_rx_udp(
     node: *mut ffi::c_void,

@@ -50,6 +50,62 @@ void superp_skb_free(struct sk_buff *skb)
 }
 
 /**
+ * superp_skb_link - put a packet behind another
+ * @last: the last of a list
+ * @skb: the new last
+ *
+ * Context: any.
+ */
+void superp_skb_link(struct sk_buff *last, struct sk_buff *skb)
+{
+	last->next = skb;
+}
+
+/**
+ * superp_skb_last - the last packet of a list
+ * @first: of the list
+ * @count: where it goes how many there are
+ *
+ * Context: any.
+ * Return: the packet.
+ */
+struct sk_buff *superp_skb_last(struct sk_buff *first, u32 *count)
+{
+	*count = 1;
+	while (first->next) {
+		first = first->next;
+		++*count;
+	}
+	return first;
+}
+
+/**
+ * superp_skb_unlink - take a packet out of a list
+ * @first: of the list
+ *
+ * Context: any.
+ * Return: the one behind it, or NULL.
+ */
+struct sk_buff *superp_skb_unlink(struct sk_buff *first)
+{
+	struct sk_buff *next = first->next;
+
+	skb_mark_not_on_list(first);
+	return next;
+}
+
+/**
+ * superp_skb_free_list - free packets that are lost
+ * @first: of a list, or NULL
+ *
+ * Context: any.
+ */
+void superp_skb_free_list(struct sk_buff *first)
+{
+	kfree_skb_list(first);
+}
+
+/**
  * superp_skb_consume - free a packet that has served its purpose
  * @skb: the packet
  *

@@ -143,6 +143,97 @@ impl Drop for SkBuff {
     }
 }
 
+/// Packets that go together, in their order.
+///
+/// # Invariants
+///
+/// `first` is a list of `count` sk_buffs with a reference count of one, which this owns, and `last` the
+/// last of them; or all is null.
+pub(crate) struct Burst {
+    first: *mut c::sk_buff,
+    last: *mut c::sk_buff,
+    count: u32,
+}
+
+// SAFETY: As `SkBuff`.
+unsafe impl Send for Burst {}
+
+impl Burst {
+    /// No packets.
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: Of an empty list.
+        Self {
+            first: ptr::null_mut(),
+            last: ptr::null_mut(),
+            count: 0,
+        }
+    }
+
+    /// Takes over packets from C.
+    ///
+    /// # Safety
+    ///
+    /// `first` is a list of sk_buffs with a reference count of one, which the caller gives up.
+    pub(super) unsafe fn from_raw(first: NonNull<c::sk_buff>) -> Self {
+        let mut count = 0;
+        // SAFETY: By this function's contract; `count` is valid for the call.
+        let last = unsafe { c::superp_skb_last(first.as_ptr(), &mut count) };
+        // INVARIANT: By this function's contract.
+        Self {
+            first: first.as_ptr(),
+            last,
+            count,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Adds a packet at the end. Any context.
+    pub(crate) fn push(&mut self, skb: SkBuff) {
+        let skb = skb.into_raw();
+        if self.last.is_null() {
+            self.first = skb;
+        } else {
+            // SAFETY: By the invariants of both types; the packet is given up to the list.
+            unsafe { c::superp_skb_link(self.last, skb) };
+        }
+        // INVARIANT: The list has one more, which is the last.
+        self.last = skb;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Takes the first packet out. Any context.
+    pub(crate) fn pop(&mut self) -> Option<SkBuff> {
+        let skb = NonNull::new(self.first)?;
+        // SAFETY: By the type invariant there is a list, of which this is the first.
+        self.first = unsafe { c::superp_skb_unlink(skb.as_ptr()) };
+        // INVARIANT: The list has one less, and without any there is no last.
+        if self.first.is_null() {
+            self.last = ptr::null_mut();
+        }
+        self.count = self.count.saturating_sub(1);
+        // INVARIANT: The packet was the list's.
+        Some(SkBuff(skb))
+    }
+
+    /// Hands the list over to C, which then has to free it.
+    pub(super) fn into_raw(self) -> *mut c::sk_buff {
+        let first = self.first;
+        mem::forget(self);
+        first
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; it is not used afterwards.
+        unsafe { c::superp_skb_free_list(self.first) }
+    }
+}
+
 /// Packets in the order of a key, no two with the same: a message as its parts come in.
 ///
 /// # Invariants

@@ -7,7 +7,10 @@ use kernel::{prelude::*, sync::Arc};
 use super::Node;
 use crate::{
     conn::Conn,
-    kapi::{path::Encap, skb::SkBuff},
+    kapi::{
+        path::Encap,
+        skb::{Burst, SkBuff},
+    },
     proto::{
         wire::{PdlHeader, Sunh, TalHeader, UdpIp, FIXED_LEN},
         DropReason,
@@ -23,19 +26,48 @@ fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
 }
 
 impl Node {
-    /// A SUNH frame, data at the SUNH header; `lite`: of the EtherType of SUPERp-lite. Softirq.
-    pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, mut skb: SkBuff) {
-        let result = sunh_header(&mut skb).and_then(|header| {
-            if let Some(route) = self.route_of(ifindex, &header) {
-                return self.forward(ifindex, lite, &route, &header, skb);
+    /// SUNH frames that came together, data at the SUNH header; `lite`: of the EtherType of
+    /// SUPERp-lite. Softirq.
+    pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, mut frames: Burst) {
+        // As a rule they are all of one connection.
+        let mut to: Option<(Arc<Conn>, usize)> = None;
+        let mut packets = Burst::new();
+        while let Some(skb) = frames.pop() {
+            match self.rx_frame(ifindex, lite, skb) {
+                Ok(None) => {}
+                Ok(Some((conn, path, skb))) => {
+                    let same =
+                        |(other, by): &(Arc<Conn>, usize)| Arc::ptr_eq(other, &conn) && *by == path;
+                    if !to.as_ref().is_some_and(same) {
+                        let packets = core::mem::replace(&mut packets, Burst::new());
+                        if let Some((conn, path)) = to.replace((conn, path)) {
+                            conn.receive(path, packets);
+                        }
+                    }
+                    packets.push(skb);
+                }
+                Err(reason) => self.count_drop(reason),
             }
-            let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
-            conn.receive(path, skb);
-            Ok(())
-        });
-        if let Err(reason) = result {
-            self.count_drop(reason);
         }
+        if let Some((conn, path)) = to {
+            conn.receive(path, packets);
+        }
+    }
+
+    /// A SUNH frame: for a connection, by a path of it, or passed on.
+    fn rx_frame(
+        &self,
+        ifindex: u32,
+        lite: bool,
+        mut skb: SkBuff,
+    ) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason> {
+        let header = sunh_header(&mut skb)?;
+        if let Some(route) = self.route_of(ifindex, &header) {
+            self.forward(ifindex, lite, &route, &header, skb)?;
+            return Ok(None);
+        }
+        let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
+        Ok(Some((conn, path, skb)))
     }
 
     fn sunh_to_conn(
@@ -93,7 +125,11 @@ impl Node {
             Ok((conn, path))
         });
         match found {
-            Ok((conn, path)) => conn.receive(path, skb),
+            Ok((conn, path)) => {
+                let mut packets = Burst::new();
+                packets.push(skb);
+                conn.receive(path, packets);
+            }
             Err(reason) => self.count_drop(reason),
         }
     }

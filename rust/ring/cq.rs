@@ -13,7 +13,7 @@ use kernel::{
 
 use super::Hub;
 use crate::kapi::{
-    lock::{new_spinlock_bh, SpinLockBh},
+    lock::{new_spinlock_bh, GuardBh, SpinLockBh},
     ring::{Cqe, Ring, Shared},
 };
 
@@ -76,45 +76,70 @@ impl Cq {
         self.users.load(Relaxed) != 0
     }
 
-    fn room(&self, state: &State) -> bool {
+    fn room(&self, state: &State) -> u32 {
         let used = state.producer.wrapping_sub(self.ring.consumer());
         // A consumer index that is out of bounds leaves no room.
-        used.saturating_add(state.reserved) < self.ring.entries()
+        let used = used.saturating_add(state.reserved);
+        self.ring.entries().saturating_sub(used)
     }
 
     /// Whether a completion would have room now. Any context.
     pub(super) fn has_room(&self) -> bool {
-        self.room(&self.state.lock())
+        self.room(&self.state.lock()) > 0
     }
 
-    /// Promises room for one completion. Any context.
-    pub(super) fn reserve(&self) -> bool {
+    /// Promises room for completions, `wanted` at most; gives how many. Any context.
+    pub(super) fn reserve(&self, wanted: u32) -> u32 {
         let mut state = self.state.lock();
-        let room = self.room(&state);
-        if room {
-            state.reserved = state.reserved.saturating_add(1);
+        let promised = self.room(&state).min(wanted);
+        state.reserved = state.reserved.saturating_add(promised);
+        promised
+    }
+
+    /// Begins to redeem promises. Any context up to softirq.
+    pub(super) fn redeem(&self) -> Redeeming<'_> {
+        Redeeming {
+            cq: self,
+            state: self.state.lock(),
+            told: true,
         }
-        room
+    }
+}
+
+/// Promises are being redeemed: by completions, or by giving them back.
+pub(super) struct Redeeming<'a> {
+    cq: &'a Cq,
+    state: GuardBh<'a, State>,
+    /// The program knows of all completions.
+    told: bool,
+}
+
+impl Redeeming<'_> {
+    /// Gives a promise back.
+    pub(super) fn release(&mut self) {
+        self.state.reserved = self.state.reserved.saturating_sub(1);
     }
 
-    /// Gives a promise back. Any context.
-    pub(super) fn release(&self) {
-        let mut state = self.state.lock();
-        state.reserved = state.reserved.saturating_sub(1);
+    /// Writes a completion for which there was a promise.
+    pub(super) fn post(&mut self, entry: &Cqe) {
+        self.cq.ring.write(self.state.producer, entry);
+        self.state.producer = self.state.producer.wrapping_add(1);
+        self.told = false;
+        self.release();
     }
 
-    /// Writes a completion for which there was a promise. Any context up to softirq.
-    pub(super) fn post(&self, entry: &Cqe) {
-        let mut state = self.state.lock();
-        self.ring.write(state.producer, entry);
-        state.producer = state.producer.wrapping_add(1);
-        state.reserved = state.reserved.saturating_sub(1);
-        self.ring.set_producer(state.producer);
+    /// Tells the program of what has been written.
+    pub(super) fn finish(self) {
+        let Redeeming { cq, state, told } = self;
+        if told {
+            return;
+        }
+        cq.ring.set_producer(state.producer);
         drop(state);
         // The program arms, then looks at the producer; here it is the other way round.
         smp_mb();
-        if self.ring.disarm() {
-            self.hub.event(self.id);
+        if cq.ring.disarm() {
+            cq.hub.event(cq.id);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Queue pairs with rings.
 
 use kernel::{
-    list::{List, ListArc},
+    list::List,
     new_mutex,
     prelude::*,
     sync::{
@@ -86,6 +86,13 @@ impl Flight {
     }
 }
 
+struct Taking {
+    /// The next submission.
+    next: u32,
+    /// Private copies of those that are being taken in, `BATCH` at most.
+    entries: KVec<Sqe>,
+}
+
 struct Receiving {
     /// The next entry; what the program sees is a copy.
     consumer: u32,
@@ -128,9 +135,9 @@ pub(crate) struct Queue {
     rx_messages: Atomic<u64>,
     #[pin]
     peer: SpinLockBh<Option<Peer>>,
-    /// The next submission to take in; held while that is done.
+    /// Held while submissions are taken in.
     #[pin]
-    taking: Mutex<u32>,
+    taking: Mutex<Taking>,
     #[pin]
     flight: SpinLockBh<Flight>,
     #[pin]
@@ -187,6 +194,10 @@ impl Queue {
             closed: false,
         };
         sq.set_flags(flight.flags());
+        let taking = Taking {
+            next: 0,
+            entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
+        };
         let receiving = Receiving {
             consumer: 0,
             failed: false,
@@ -203,7 +214,7 @@ impl Queue {
                 tx_messages: Atomic::new(0),
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
-                taking <- new_mutex!(0, "superp_ring_taking"),
+                taking <- new_mutex!(taking, "superp_ring_taking"),
                 flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
                 receiving <- new_spinlock_bh!(receiving, "superp_ring_receiving"),
             }),
@@ -249,17 +260,17 @@ impl Queue {
     /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
     /// rings. Process context.
     pub(super) fn serve(self: &Arc<Self>, node: &Node) -> Left {
-        let mut next = self.taking.lock();
+        let mut taking = self.taking.lock();
         loop {
             self.set_wakeup(false);
-            let all = self.take_in(node, &mut next);
+            let all = self.take_in(node, &mut taking);
             self.set_wakeup(true);
             // The program stores the producer, then looks at the flags; here it is the other way round.
             smp_mb();
             if !all {
                 return Left::NoRoom;
             }
-            if self.sq.producer() == *next || !self.is_sound(*next) {
+            if self.sq.producer() == taking.next || !self.is_sound(taking.next) {
                 break;
             }
             if kernel::current!().signal_pending() {
@@ -267,7 +278,7 @@ impl Queue {
             }
             resched();
         }
-        drop(next);
+        drop(taking);
         if self.flight.lock().failed && !self.flush_receives() {
             return Left::NoRoom;
         }
@@ -293,9 +304,9 @@ impl Queue {
     }
 
     /// Takes in what is in the submission ring; `false` if something is left for want of room.
-    fn take_in(self: &Arc<Self>, node: &Node, next: &mut u32) -> bool {
+    fn take_in(self: &Arc<Self>, node: &Node, taking: &mut Taking) -> bool {
         let producer = self.sq.producer();
-        if !self.is_sound_index(producer, *next) {
+        if !self.is_sound_index(producer, taking.next) {
             self.fail();
             return true;
         }
@@ -305,92 +316,105 @@ impl Queue {
             Some(peer) => connection(node, peer),
             None => Err(Code::NO_QUEUE_PAIR),
         };
-        let mut all = true;
-        while all && *next != producer {
-            let mut works = List::new();
-            for _ in 0..BATCH {
-                if *next == producer {
-                    break;
-                }
-                all = self.send_cq.reserve();
-                if !all {
-                    break;
-                }
-                let index = *next;
-                *next = next.wrapping_add(1);
-                if let Some(work) = self.take_one(index, &conn, qpn) {
-                    works.push_back(work);
-                }
-            }
+        while taking.next != producer {
+            let left = producer.wrapping_sub(taking.next).min(BATCH);
+            let promised = self.send_cq.reserve(left);
+            let mut works = self.take_some(promised, taking, &conn, qpn);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
                 // What it does not take completes as aborted when it is dropped.
                 let _ = conn.post_all(&mut works);
             }
             drop(works);
+            if promised < left {
+                return false;
+            }
             resched();
         }
-        all
+        true
     }
 
-    /// Takes in the entry `index`, for whose completion there is room. One that is not allowed
-    /// completes here.
-    fn take_one(
+    /// Takes in the next `n` entries, for whose completions there is room. Those that are not allowed
+    /// complete here.
+    fn take_some(
         self: &Arc<Self>,
-        index: u32,
+        n: u32,
+        taking: &mut Taking,
         conn: &Result<Arc<Conn>, Code>,
         qpn: u32,
-    ) -> Option<ListArc<Work>> {
-        let entry = self.sq.read(index);
+    ) -> List<Work> {
+        let first = taking.next;
+        taking.next = first.wrapping_add(n);
+        taking.entries.clear();
         let mut flight = self.flight.lock();
-        let failed = flight.failed;
-        *flight.slot(index)? = Slot {
-            token: entry.token,
-            len: entry.length,
-            opcode: entry.opcode,
-            signaled: entry::is_signaled(&entry),
-            outcome: None,
-        };
-        drop(flight);
-        let ticket = Ticket {
-            queue: self.clone(),
-            index,
-            done: Atomic::new(0),
-        };
-        let parsed = match conn {
-            _ if failed => Err(Code::ABORTED),
-            Ok(conn) => entry::parse(&entry, &self.regions, conn, qpn),
-            Err(code) => Err(*code),
-        };
-        match parsed {
-            Ok((op, local)) => {
-                if op.is_message() {
-                    self.tx_messages.add(1, Relaxed);
-                }
-                // Without memory the ticket is dropped, which completes it as aborted.
-                let fence = entry::is_fenced(&entry);
-                let ticket = work::Ticket::Ring(ticket);
-                Work::new(ticket, qpn, op, entry.length, local, fence).ok()
+        let mut failed = flight.failed;
+        for i in 0..n {
+            let index = first.wrapping_add(i);
+            let entry = self.sq.read(index);
+            if let Some(slot) = flight.slot(index) {
+                *slot = Slot {
+                    token: entry.token,
+                    len: entry.length,
+                    opcode: entry.opcode,
+                    signaled: entry::is_signaled(&entry),
+                    outcome: None,
+                };
             }
-            Err(code) => {
-                ticket.complete(Err(code));
-                None
+            // There is room for `BATCH`.
+            let _ = taking.entries.push_within_capacity(entry);
+        }
+        drop(flight);
+        let mut works = List::new();
+        for (i, entry) in (0..n).zip(&taking.entries) {
+            let ticket = Ticket {
+                queue: self.clone(),
+                index: first.wrapping_add(i),
+                done: Atomic::new(0),
+            };
+            let parsed = match conn {
+                _ if failed => Err(Code::ABORTED),
+                Ok(conn) => entry::parse(entry, &self.regions, conn, qpn),
+                Err(code) => Err(*code),
+            };
+            match parsed {
+                Ok((op, local)) => {
+                    if op.is_message() {
+                        self.tx_messages.add(1, Relaxed);
+                    }
+                    // Without memory the ticket is dropped, which completes it as aborted.
+                    let fence = entry::is_fenced(entry);
+                    let ticket = work::Ticket::Ring(ticket);
+                    match Work::new(ticket, qpn, op, entry.length, local, fence) {
+                        Ok(work) => works.push_back(work),
+                        Err(_) => failed = true,
+                    }
+                }
+                Err(code) => {
+                    failed = true;
+                    ticket.complete(Err(code));
+                }
             }
         }
+        works
     }
 
-    /// The submission `index` has ended. Completions go out in the order of submission. Any context up
-    /// to softirq, a connection's lock may be held.
-    fn complete(&self, index: u32, outcome: Result<(), Code>) {
+    /// Submissions have ended, with these outcomes. Completions go out in the order of submission. Any
+    /// context up to softirq, a connection's lock may be held.
+    fn complete(&self, ended: &[(u32, Result<(), Code>)]) {
         let mut flight = self.flight.lock();
-        if let Some(slot) = flight.slot(index) {
-            slot.outcome = Some(outcome);
+        let mut fails = false;
+        for (index, outcome) in ended {
+            if let Some(slot) = flight.slot(*index) {
+                slot.outcome = Some(*outcome);
+            }
+            fails |= outcome.is_err();
         }
-        let fails = outcome.is_err() && !flight.failed;
+        fails &= !flight.failed;
         if fails {
             self.set_failed(&mut flight);
         }
         let closed = flight.closed;
         let mut head = flight.head;
+        let mut cq = self.send_cq.redeem();
         loop {
             let Some(slot) = flight.slot(head) else { break };
             let Some(outcome) = slot.outcome.take() else {
@@ -400,13 +424,12 @@ impl Queue {
             // Who takes the completion may use the slot.
             self.sq.set_consumer(head);
             match outcome {
-                _ if closed => self.send_cq.release(),
-                Ok(()) if !slot.signaled => self.send_cq.release(),
-                _ => self
-                    .send_cq
-                    .post(&self.cqe(slot.token, slot.len, slot.opcode, outcome.err())),
+                _ if closed => cq.release(),
+                Ok(()) if !slot.signaled => cq.release(),
+                _ => cq.post(&self.cqe(slot.token, slot.len, slot.opcode, outcome.err())),
             }
         }
+        cq.finish();
         flight.head = head;
         drop(flight);
         if fails {
@@ -455,7 +478,7 @@ impl Queue {
             return true;
         }
         for _ in 0..ready {
-            if !rq.cq.reserve() {
+            if rq.cq.reserve(1) == 0 {
                 return false;
             }
             let token = rq.ring.read(receiving.consumer).token;
@@ -478,12 +501,14 @@ impl Queue {
         let len = outcome.unwrap_or(0);
         // CAST: The number of an opcode.
         let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
-        rq.cq.post(&Cqe {
+        let mut cq = rq.cq.redeem();
+        cq.post(&Cqe {
             imm: imm.unwrap_or(0),
             // CAST: A bit of few.
             flags: imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
             ..cqe
         });
+        cq.finish();
     }
 
     /// A connected queue pair hears only its peer; before, nobody.
@@ -531,7 +556,7 @@ impl Queue {
         let mut receiving = self.receiving.lock();
         self.ready(rq, &receiving)?;
         let sound = rq.ring.producer().wrapping_sub(receiving.consumer) <= rq.ring.entries();
-        if sound && !rq.cq.reserve() {
+        if sound && rq.cq.reserve(1) == 0 {
             return Err(Refused::NoBuffer);
         }
         let placed = if sound {
@@ -624,7 +649,7 @@ impl Ticket {
     /// connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
         if self.done.xchg(1, Relaxed) == 0 {
-            self.queue.complete(self.index, outcome);
+            self.queue.complete(&[(self.index, outcome)]);
         }
     }
 
@@ -636,6 +661,58 @@ impl Ticket {
     /// Whether the queue pair still exists. Any context.
     pub(crate) fn alive(&self) -> bool {
         !self.queue.flight.lock().closed
+    }
+}
+
+/// Most submissions that end together.
+const ENDINGS_MAX: usize = 16;
+
+/// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
+pub(crate) struct Endings {
+    queue: Option<Arc<Queue>>,
+    ended: [(u32, Result<(), Code>); ENDINGS_MAX],
+    count: usize,
+}
+
+impl Endings {
+    /// None so far.
+    pub(crate) fn new() -> Self {
+        Endings {
+            queue: None,
+            ended: [(0, Ok(())); ENDINGS_MAX],
+            count: 0,
+        }
+    }
+
+    /// One more; as [`Ticket::complete`].
+    pub(crate) fn add(&mut self, ticket: &Ticket, outcome: Result<(), Code>) {
+        if ticket.done.xchg(1, Relaxed) != 0 {
+            return;
+        }
+        let queue = self.queue.as_ref();
+        if self.count >= ENDINGS_MAX
+            || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
+        {
+            self.flush();
+            self.queue = Some(ticket.queue.clone());
+        }
+        if let Some(place) = self.ended.get_mut(self.count) {
+            *place = (ticket.index, outcome);
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    fn flush(&mut self) {
+        if let (Some(queue), Some(ended @ [_, ..])) = (&self.queue, self.ended.get(..self.count)) {
+            queue.complete(ended);
+        }
+        self.count = 0;
+    }
+}
+
+impl Drop for Endings {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

@@ -33,9 +33,10 @@ def run(*command):
 
 
 class Nodes:
-    """Two namespaces made by lib/nodes.sh: number 1 and number 2, with the golden packets' MACs."""
+    """Two namespaces made by lib/nodes.sh: number 1 and number 2, with the golden packets' MACs. Who looks
+    at frames sees each packet by itself, unless there may be bursts."""
 
-    def __init__(self):
+    def __init__(self, bursts=False):
         script = 'set -euo pipefail; . lib/nodes.sh; nodes_up 9000 >&2; echo "$nodeA $nodeB"'
         out = subprocess.run(
             ["bash", "-c", script], cwd=TOP / "selftests", check=True, stdout=subprocess.PIPE, text=True
@@ -43,6 +44,8 @@ class Nodes:
         self.name = dict(zip((1, 2), out.split()))
         for number, mac in ((1, MAC_B), (2, MAC_A)):
             run("ip", "-n", self.name[number], "link", "set", "eth0", "address", mac.hex(":"))
+            if not bursts:
+                run("ip", "-n", self.name[number], "link", "set", "eth0", "gso_max_segs", "1")
 
     def superp(self, number, *arguments):
         return run("ip", "netns", "exec", self.name[number], "superp", *arguments)
