@@ -14,7 +14,7 @@ nodes=(fx1 fx2 fx3 fx4)
 folder=$(mktemp -d)
 manager=''
 declare -A agents=()
-export SUPERP_CM=http://10.99.0.254:7778
+export SUPERP_MANAGER=http://10.99.0.254:7778
 
 end() {
 	local node pids
@@ -73,7 +73,7 @@ agent() {
 manager() {
 	superp-cm serve --store "$folder/manager.db" --listen 10.99.0.254:7778 --plain-tcp >>"$folder/manager" 2>&1 &
 	manager=$!
-	nodes_wait 20 eval 'superp-cm status >/dev/null 2>&1'
+	nodes_wait 20 eval 'superp fabric status >/dev/null 2>&1'
 }
 
 # fabric ENCAP: a fabric file, all connected to all.
@@ -100,21 +100,21 @@ fabric() {
 
 # why: what helps to understand a failure.
 why() {
-	superp-cm status
-	superp-cm nodes
-	superp-cm conns
-	superp-cm events | tail -n 20
+	superp fabric status
+	superp fabric nodes
+	superp fabric conns
+	superp fabric events | tail -n 20
 	tail -n 8 "$folder/manager" "$folder"/agent-*
 }
 
 # state FILTER: what the jq filter makes of the manager's status.
-state() { superp-cm -j status | jq -r "$1"; }
+state() { superp -j fabric status | jq -r "$1"; }
 
-apply() { superp-cm apply "$folder/fabric.toml" --wait 60 || { why; return 1; }; }
+apply() { superp fabric apply "$folder/fabric.toml" --wait 60 || { why; return 1; }; }
 
 waits_by_name() {
 	fabric sunh
-	superp-cm apply "$folder/fabric.toml" || return 1
+	superp fabric apply "$folder/fabric.toml" || return 1
 	nodes_wait 30 eval '[ "$(state .nodes_ready)" = 3 ]' || { why; return 1; }
 	tap_equal booting "$(state .phase)" phase || return 1
 	tap_equal "node fx4: waiting for READY: connection refused by 10.99.0.4:7779" "$(state '.waiting[]')" waiting ||
@@ -174,17 +174,17 @@ verified_transfers() {
 same_file_again() {
 	local before
 	before=$(on fx1 superp -j conn show)
-	superp-cm apply "$folder/fabric.toml" | grep -F "nothing changes" || return 1
+	superp fabric apply "$folder/fabric.toml" | grep -F "nothing changes" || return 1
 	tap_equal "$before" "$(on fx1 superp -j conn show)" "connections of fx1"
 }
 
 wrong_file() {
 	sed 's/ext = true/ext = true\nwindow = 7/' "$folder/fabric.toml" >"$folder/wrong.toml"
-	tap_refused "wrong.toml:17:10: window 7 is outside 16..1024" superp-cm apply "$folder/wrong.toml" || return 1
+	tap_refused "wrong.toml:17:10: window 7 is outside 16..1024" superp fabric apply "$folder/wrong.toml" || return 1
 	tap_equal 1 "$(state .generation)" generation
 }
 
-lives() { superp-cm -j conns | jq -r 'map(.life) | join(" ")'; }
+lives() { superp -j fabric conns | jq -r 'map(.life) | join(" ")'; }
 
 agent_and_manager_killed() {
 	local before pinger
@@ -206,17 +206,17 @@ agent_and_manager_killed() {
 # when the link is back.
 cut_link() {
 	local conn
-	conn=$(superp-cm -j conns | jq -r '.[] | select([.ends[].node] == ["fx1", "fx3"]) | .connection')
+	conn=$(superp -j fabric conns | jq -r '.[] | select([.ends[].node] == ["fx1", "fx3"]) | .connection')
 	ip link set f-fx3 down || return 1
 	! on fx1 superp ping 10.23.0.3 -c 1 -W 30 -q || return 1
 	nodes_wait 30 eval '[ "$(life "$conn")" -gt 0 ]' || { why; return 1; }
-	superp-cm events | grep -F "connection $conn: hard error:" || { why; return 1; }
+	superp fabric events | grep -F "connection $conn: hard error:" || { why; return 1; }
 	ip link set f-fx3 up || return 1
 	nodes_wait 20 nodes_running fx3 eth0 || return 1
 	nodes_wait 60 heals || { why; return 1; }
 	all_to_all
 }
-life() { superp-cm -j conns | jq -r --arg conn "$1" '.[] | select(.connection == $conn) | .life'; }
+life() { superp -j fabric conns | jq -r --arg conn "$1" '.[] | select(.connection == $conn) | .life'; }
 heals() {
 	[ "$(state .connections_running)" = 6 ] && on fx1 superp ping 10.23.0.3 -c 1 -W 5 -q &&
 		on fx3 superp ping 10.23.0.1 -c 1 -W 5 -q
@@ -229,14 +229,40 @@ talks() {
 
 soft_restart() {
 	local conn before
-	conn=$(superp-cm -j conns | jq -r '.[] | select([.ends[].node] == ["fx2", "fx4"]) | .connection')
+	conn=$(superp -j fabric conns | jq -r '.[] | select([.ends[].node] == ["fx2", "fx4"]) | .connection')
 	before=$(life "$conn")
 	ip netns exec fx2 superp ping 10.23.0.4 -c 100 -i 0.05 -W 20 -q &
 	nodes_wait 20 talks fx2 10.23.0.4 || return 1
-	superp-cm restart "$conn" || return 1
+	superp fabric restart "$conn" || return 1
 	nodes_wait 30 eval '[ "$(life "$conn")" -gt '"$before"' ] && [ "$(state .connections_running)" = 6 ]' ||
 		{ why; return 1; }
 	wait $! || { echo "a request was lost"; return 1; }
+}
+
+# drain_node: a node leaves its peers in order, and comes back; who follows the events sees it happen.
+drain_node() {
+	local before follower told=0
+	# From the last event on, so that nothing is missed however late it begins.
+	before=$(superp -j fabric events | tail -n 1 | jq .seq)
+	superp fabric events --follow --after "$before" >"$folder/events" &
+	follower=$!
+	superp fabric drain fx3 --wait 60 || { why; return 1; }
+	nodes_wait 60 grep -F "fx3: 3 connections are shut down softly, as requested" "$folder/events" || told=1
+	kill "$follower"
+	[ "$told" = 0 ] || { cat "$folder/events"; why; return 1; }
+	tap_equal 3 "$(superp_states fx3 stopped)" "connections of fx3 that are stopped" || return 1
+	tap_equal 3 "$(state .connections_running)" "connections that run" || return 1
+	metric 'superp_fabric_connection_ends{state="stopped"} 6' || return 1
+	superp fabric restart fx3 --wait 60 || { why; return 1; }
+	metric 'superp_fabric_connection_ends{state="established"} 12' || return 1
+	on fx3 superp ping 10.23.0.1 -c 1 -W 20 -q
+}
+
+# metric LINE: the manager's metrics have this line.
+metric() {
+	python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' \
+		"$SUPERP_MANAGER/metrics" >"$folder/metrics" || return 1
+	grep -Fx "$1" "$folder/metrics" || { cat "$folder/metrics"; why; return 1; }
 }
 
 # "Shutdown node": connections and programs end, every node says that it is done, and another
@@ -244,12 +270,12 @@ soft_restart() {
 system_shutdown() {
 	local node
 	serve fx1 || return 1
-	superp-cm shutdown --wait 60 || { why; return 1; }
+	superp fabric shutdown --wait 60 || { why; return 1; }
 	tap_equal down "$(state .phase)" phase || return 1
 	! ip netns pids fx1 | grep -qx "$server" || { echo "a program goes on"; return 1; }
 	for node in "${nodes[@]}"; do
 		tap_equal 0 "$(on "$node" superp -j conn show | jq length)" "connections of $node" || return 1
-		superp-cm events | grep -F "node       $node: node shutdown complete" || { why; return 1; }
+		superp fabric events | grep -F "node       $node: node shutdown complete" || { why; return 1; }
 	done
 	fabric udp
 	apply || return 1
@@ -269,5 +295,6 @@ tap_case "a file with a mistake changes nothing" wrong_file
 tap_case "an agent and the manager are killed and start again; nothing that runs is touched" agent_and_manager_killed
 tap_case "a cut link breaks a connection, and the manager heals it" cut_link
 tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
+tap_case "a node is drained and restarted, which events and metrics tell" drain_node
 tap_case "system shutdown, and another configuration" system_shutdown
 tap_end

@@ -320,10 +320,7 @@ async fn readyz(State(agent): Shared) -> Answer<Well> {
 /// The status for Prometheus.
 async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
     let Json(status) = blocking(agent, |agent| agent.status(true)).await?;
-    let kind = [(
-        header::CONTENT_TYPE,
-        "text/plain; version=0.0.4; charset=utf-8",
-    )];
+    let kind = [(header::CONTENT_TYPE, superp_control::prometheus::MEDIA_TYPE)];
     Ok((kind, crate::metrics::metrics(&status)))
 }
 

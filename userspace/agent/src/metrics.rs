@@ -2,7 +2,7 @@
 //! The status in the text format of Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use superp_control::prometheus::Text;
 use superp_control::{ConnectionState, LinkState, NodeState, Status};
 
 /// Most connections with counters of their own: what a scrape costs is bounded. The sums are of all.
@@ -11,38 +11,9 @@ const CONNECTIONS: usize = 256;
 /// What of a connection's counters goes down as well as up.
 const GAUGES: [&str; 4] = ["rto-ns", "rttvar-ns", "rx-window", "srtt-ns"];
 
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        let labels: Vec<_> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}={}", quoted(value)))
-            .collect();
-        let _ = match labels.is_empty() {
-            true => writeln!(self.0, "{name} {value}"),
-            false => writeln!(self.0, "{name}{{{}}} {value}", labels.join(",")),
-        };
-    }
-}
-
-/// A value of a label.
-fn quoted(text: &str) -> String {
-    let text = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("\"{text}\"")
-}
-
 /// The metrics of a node.
 pub(crate) fn metrics(status: &Status) -> String {
-    let mut text = Text(String::new());
+    let mut text = Text::default();
     text.family("superp_agent_info", "gauge", "The agent, always 1.");
     let info = [
         ("version", env!("CARGO_PKG_VERSION")),
@@ -120,7 +91,7 @@ pub(crate) fn metrics(status: &Status) -> String {
         text.sample("superp_drops_total", &[("reason", reason)], *count);
     }
     connections(&mut text, status);
-    text.0
+    text.into()
 }
 
 /// A counter: its sum, and the values of connections by their place in the status.

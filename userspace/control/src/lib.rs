@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The REST interface of `superp-agent`: its documents, as JSON, and with the feature `client` a
-//! client.
+//! client. That of the connection manager, which people and programs ask, is in [`manager`].
 //!
 //! Every path begins with [`API`]. Requests are refused when they hold a member that is not known,
 //! so that nothing asked for is passed over silently; who reads an answer must pass over what it
@@ -26,7 +26,9 @@
 #[cfg(feature = "client")]
 mod client;
 mod configuration;
+pub mod manager;
 mod problem;
+pub mod prometheus;
 mod report;
 mod status;
 
@@ -51,7 +53,7 @@ pub const API: &str = "/v1";
 /// away.
 pub const API_VERSION: &str = "1.1";
 
-/// The agent's TCP port, unless told otherwise. The manager's is 7778.
+/// The agent's TCP port, unless told otherwise.
 pub const AGENT_PORT: u16 = 7779;
 
 #[cfg(test)]

@@ -1,127 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The REST interface of the manager; `GET /openapi.json` describes it.
 
+mod health;
+mod metrics;
+mod stream;
+
 use crate::engine::{Manager, Refusal};
-use crate::fabric::{show, Port, Settings};
+use crate::fabric::show;
 use crate::plan::Plan;
-use crate::state::{ConnKey, Event, Phase, State, Want};
+use crate::state::{ConnKey, Event, State, Want};
 use crate::{decide, decide::Seen};
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::{header, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use superp_control::{ConnectionState, ConnectionStatus, NodeState, RmaSpace, Status};
-use utoipa::{IntoParams, OpenApi, ToSchema};
+use superp_control::manager::{Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem};
+use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
+use utoipa::{IntoParams, OpenApi};
 
 /// Most events of one answer.
 const EVENTS_AT_ONCE: u64 = 1000;
-
-/// How far the fabric is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct FabricStatus {
-    /// Its name; empty before anything was applied.
-    pub name: String,
-    /// How far it is.
-    pub phase: Phase,
-    /// Number of the configuration that is wanted.
-    pub generation: u64,
-    /// Number of the last configuration that was started.
-    pub started: u64,
-    /// The manager's term.
-    pub term: u64,
-    /// Number of nodes.
-    pub nodes: usize,
-    /// Nodes that have the configuration that is wanted.
-    pub nodes_ready: usize,
-    /// Number of connections.
-    pub connections: usize,
-    /// Connections that run at both ends.
-    pub connections_running: usize,
-    /// What is waited for, a sentence each.
-    pub waiting: Vec<String>,
-}
-
-/// A node.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct NodeStatus {
-    /// Its name.
-    pub name: String,
-    /// Where its agent listens.
-    pub agent: String,
-    /// Its SUPERp address.
-    pub address: String,
-    /// Its ports.
-    pub ports: Vec<Port>,
-    /// Its range of the RMA addresses, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rma: Option<RmaSpace>,
-    /// Its state as its agent told; absent while that does not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<NodeState>,
-    /// The configuration that it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation: Option<u64>,
-    /// Why it does not answer, or what it refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// It is removed from the fabric once it is shut down.
-    pub leaving: bool,
-    /// Connections that it is to have.
-    pub connections: usize,
-    /// What its agent told of itself: the document `GET /v1/capabilities` of agents. Only when one node is asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub capabilities: Option<serde_json::Value>,
-}
-
-/// A connection.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Connection {
-    /// Its normalised 4-tuple, `CID@ADDRESS-CID@ADDRESS`.
-    pub connection: String,
-    /// Its ends, the lower first.
-    pub ends: Vec<ConnectionEnd>,
-    /// What is to become of it.
-    pub want: Want,
-    /// How many lives it had before.
-    pub life: u32,
-    /// First packet sequence number of this life.
-    pub start_psn: u32,
-    /// What it is like.
-    pub settings: Settings,
-}
-
-/// An end of a connection.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ConnectionEnd {
-    /// The node.
-    pub node: String,
-    /// Its address.
-    pub address: String,
-    /// The id there.
-    pub cid: u16,
-    /// Its state, as last told; absent if the node does not answer or does not have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<ConnectionState>,
-    /// Why it is in that state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-}
-
-/// A refusal (RFC 9457).
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
-    /// What kind of problem, in words.
-    pub title: String,
-    /// Status of the HTTP answer.
-    pub status: u16,
-    /// What is wrong. For a fabric file: every mistake with its line, its place and what would be right.
-    pub detail: String,
-}
 
 #[derive(Deserialize, IntoParams)]
 struct FileQuery {
@@ -160,13 +62,21 @@ struct EventsQuery {
         connections,
         connection,
         events,
+        stream::stream,
         parameters,
         plan,
         apply,
         shutdown,
         stop,
         restart,
-        reset
+        reset,
+        stop_node,
+        restart_node,
+        stop_fabric,
+        restart_fabric,
+        health::livez,
+        health::readyz,
+        health::numbers
     )
 )]
 struct Document;
@@ -185,9 +95,16 @@ pub fn router(manager: Manager) -> Router {
             "/openapi.json",
             get(|| async move { ([(header::CONTENT_TYPE, "application/json")], document) }),
         )
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::numbers))
         .route("/v1/fabric", get(fabric))
+        .route("/v1/fabric/stop", post(stop_fabric))
+        .route("/v1/fabric/restart", post(restart_fabric))
         .route("/v1/nodes", get(nodes))
         .route("/v1/nodes/{name}", get(node))
+        .route("/v1/nodes/{name}/stop", post(stop_node))
+        .route("/v1/nodes/{name}/restart", post(restart_node))
         .route("/v1/connections", get(connections))
         .route("/v1/connections/{key}", get(connection))
         .route("/v1/connections/{key}/stop", post(stop))
@@ -195,6 +112,7 @@ pub fn router(manager: Manager) -> Router {
         .route("/v1/connections/{key}/reset", post(reset))
         .route("/v1/parameters", get(parameters))
         .route("/v1/events", get(events))
+        .route("/v1/events/stream", get(stream::stream))
         .route("/v1/plan", post(plan))
         .route("/v1/apply", post(apply))
         .route("/v1/shutdown", post(shutdown))
@@ -428,8 +346,13 @@ async fn parameters(Shared(manager): Shared<Manager>) -> Json<BTreeMap<String, u
 /// Events, oldest first.
 #[utoipa::path(get, path = "/v1/events", params(EventsQuery), responses((status = 200, body = Vec<Event>)))]
 async fn events(Shared(manager): Shared<Manager>, Query(query): Query<EventsQuery>) -> Response {
-    let mut last = manager.last_event();
-    let more = last.wait_for(|last| *last > query.after);
+    let (mut last, mut ending) = (manager.last_event(), manager.ending());
+    let more = async {
+        tokio::select! {
+            _ = last.wait_for(|last| *last > query.after) => {}
+            _ = ending.wait_for(|ending| *ending) => {}
+        }
+    };
     // When the time is over there are none.
     let _ = tokio::time::timeout(Duration::from_secs(query.wait.min(60)), more).await;
     let limit = query.limit.unwrap_or(EVENTS_AT_ONCE).min(EVENTS_AT_ONCE);
@@ -492,6 +415,32 @@ async fn restart(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> 
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn reset(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
     wanted(&manager, &text, None)
+}
+
+/// Shuts all connections of a node down softly: what was begun is completed.
+#[utoipa::path(post, path = "/v1/nodes/{name}/stop", params(("name" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn stop_node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+    accepted(manager.want_all(Some(&name), Want::Stop))
+}
+
+/// Shuts all connections of a node down softly and starts them again; requests that wait are kept.
+#[utoipa::path(post, path = "/v1/nodes/{name}/restart", params(("name" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn restart_node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+    accepted(manager.want_all(Some(&name), Want::Restart))
+}
+
+/// Shuts all connections down softly: what was begun is completed.
+#[utoipa::path(post, path = "/v1/fabric/stop", responses((status = 202), (status = 409, body = Problem)))]
+async fn stop_fabric(Shared(manager): Shared<Manager>) -> Response {
+    accepted(manager.want_all(None, Want::Stop))
+}
+
+/// Shuts all connections down softly and starts them again; requests that wait are kept.
+#[utoipa::path(post, path = "/v1/fabric/restart", responses((status = 202), (status = 409, body = Problem)))]
+async fn restart_fabric(Shared(manager): Shared<Manager>) -> Response {
+    accepted(manager.want_all(None, Want::Restart))
 }
 
 fn wanted(manager: &Manager, text: &str, want: Option<Want>) -> Response {

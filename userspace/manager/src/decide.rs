@@ -45,6 +45,32 @@ pub enum Command {
     Shutdown,
 }
 
+impl Command {
+    /// What kinds there are.
+    pub const NAMES: [&str; 7] = [
+        "capabilities",
+        "configure",
+        "start",
+        "start-connection",
+        "stop-connection",
+        "reset-connection",
+        "shutdown",
+    ];
+
+    /// What kind it is.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Capabilities => "capabilities",
+            Self::Configure(_) => "configure",
+            Self::Start => "start",
+            Self::StartConn(_) => "start-connection",
+            Self::StopConn(_) => "stop-connection",
+            Self::ResetConn { .. } => "reset-connection",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

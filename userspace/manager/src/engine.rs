@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The manager at work: it holds the state, asks the agents, decides, and gives commands.
 
+mod requests;
+
 use crate::decide::{self, Command, Decision, Seen};
-use crate::fabric::{self, Fabric, Mistake};
-use crate::plan::{self, Plan};
-use crate::state::{now_ms, Change, ConnKey, Event, NodeRecord, Phase, State, Want};
+use crate::fabric::Mistake;
+use crate::state::{now_ms, Change, Event, NodeRecord, State};
 use crate::store::{Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use superp_control::{
     AgentClient, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
 };
-use tokio::sync::{watch, Notify};
+use tokio::sync::{watch, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 /// How long agents are left alone when nothing happens.
@@ -23,6 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the agent may wait for a report before it answers that there is none.
 const REPORT_WAIT: Duration = Duration::from_secs(20);
+
+/// A store that was written so lately is taken for one that can be written.
+const WRITTEN: Duration = Duration::from_secs(2);
+
+/// Most event streams at a time.
+const STREAMS: usize = 64;
 
 /// Milliseconds that applications have to end at a shutdown.
 const GRACE_MS: u64 = 5_000;
@@ -59,8 +66,14 @@ struct Shared {
     wake: Notify,
     /// Number of the last event; the last value when the manager ends.
     events: watch::Sender<u64>,
+    /// Number of decisions.
+    decisions: watch::Sender<u64>,
     /// The manager cannot go on.
     failed: watch::Sender<Option<String>>,
+    /// The manager ends.
+    ending: watch::Sender<bool>,
+    /// Places of event streams.
+    streams: Arc<Semaphore>,
     /// Agents may be talked to without TLS anywhere, not only on this host.
     plain: bool,
 }
@@ -70,6 +83,24 @@ struct Inner {
     term: u64,
     state: State,
     slots: BTreeMap<String, Slot>,
+    counts: Counts,
+    /// When the store was last written.
+    written: Option<Instant>,
+}
+
+/// What the manager did since it was started.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Commands that agents carried out, by [`Command::name`].
+    pub done: BTreeMap<&'static str, u64>,
+    /// Commands that failed.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// Events that were stored, by kind.
+    pub events: BTreeMap<String, u64>,
+    /// What was to be stored and was not.
+    pub store_failures: u64,
+    /// Event streams that there are.
+    pub streams: u64,
 }
 
 /// A node at work.
@@ -106,13 +137,18 @@ impl Manager {
             term,
             state,
             slots: BTreeMap::new(),
+            counts: Counts::default(),
+            written: None,
         };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
             http,
             wake: Notify::new(),
             events: watch::channel(last).0,
+            decisions: watch::channel(0).0,
             failed: watch::channel(None).0,
+            ending: watch::channel(false).0,
+            streams: Arc::new(Semaphore::new(STREAMS)),
             plain,
         });
         let manager = Self { shared };
@@ -122,6 +158,7 @@ impl Manager {
             loop {
                 decider.shared.wake.notified().await;
                 decider.decide();
+                decider.shared.decisions.send_modify(|count| *count += 1);
             }
         });
         manager.shared.wake.notify_one();
@@ -139,6 +176,52 @@ impl Manager {
                 return "the manager ends".into();
             }
         }
+    }
+
+    /// Ends what goes on for ever, as event streams do.
+    pub fn end(&self) {
+        self.shared.ending.send_replace(true);
+    }
+
+    /// Whether the manager ends, as it changes.
+    pub fn ending(&self) -> watch::Receiver<bool> {
+        self.shared.ending.subscribe()
+    }
+
+    /// Whether decisions are made: one more has to be, within this time. The lock of the store may be waited
+    /// for meanwhile.
+    pub async fn is_alive(&self, within: Duration) -> bool {
+        let mut decisions = self.shared.decisions.subscribe();
+        let before = *decisions.borrow();
+        self.shared.wake.notify_one();
+        let more = async { decisions.wait_for(|count| *count > before).await.is_ok() };
+        tokio::time::timeout(within, more).await.unwrap_or(false)
+    }
+
+    /// Whether the store can be written. Waits for locks and the disk.
+    pub fn probe(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        if inner.written.is_some_and(|when| when.elapsed() < WRITTEN) {
+            return Ok(());
+        }
+        let term = inner.term;
+        let result = inner.store.probe(term);
+        self.stored(&mut inner, &result);
+        result
+    }
+
+    /// What the manager did since it was started.
+    pub fn counts(&self) -> Counts {
+        let streams = STREAMS.saturating_sub(self.shared.streams.available_permits());
+        Counts {
+            streams: streams as u64,
+            ..self.lock().counts.clone()
+        }
+    }
+
+    /// The place of an event stream; `None` if there are too many.
+    pub fn stream_place(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.streams.clone().try_acquire_owned().ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -168,13 +251,8 @@ impl Manager {
     /// Stores changes and carries them out.
     fn commit(&self, inner: &mut Inner, changes: &[Change]) -> Result<(), StoreError> {
         let result = inner.store.commit(inner.term, changes);
-        if let Err(error) = &result {
-            tracing::error!("{error}");
-            if matches!(error, StoreError::Fenced { .. }) {
-                self.shared.failed.send_replace(Some(error.to_string()));
-            }
-            return result;
-        }
+        self.stored(inner, &result);
+        result?;
         let mut events = false;
         for change in changes {
             inner.state.apply(change);
@@ -186,6 +264,7 @@ impl Manager {
                     .or(event.connection.as_deref())
                     .unwrap_or("fabric");
                 tracing::info!("{} {about}: {}", event.kind, event.text);
+                *inner.counts.events.entry(event.kind.clone()).or_default() += 1;
             }
         }
         if events {
@@ -194,6 +273,19 @@ impl Manager {
         }
         self.slots(inner);
         Ok(())
+    }
+
+    /// Keeps what became of a write.
+    fn stored(&self, inner: &mut Inner, result: &Result<(), StoreError>) {
+        inner.written = result.is_ok().then(Instant::now);
+        let Err(error) = result else {
+            return;
+        };
+        inner.counts.store_failures += 1;
+        tracing::error!("{error}");
+        if matches!(error, StoreError::Fenced { .. }) {
+            self.shared.failed.send_replace(Some(error.to_string()));
+        }
     }
 
     /// One slot for each node and its agent.
@@ -270,7 +362,16 @@ impl Manager {
             let mut refused = None;
             for command in commands {
                 tracing::debug!("{name}: {command}");
-                if let Err(error) = self.command(name, client, &command, term, generation).await {
+                let result = self.command(name, client, &command, term, generation).await;
+                {
+                    let counts = &mut self.lock().counts;
+                    let counts = match result {
+                        Ok(()) => &mut counts.done,
+                        Err(_) => &mut counts.failed,
+                    };
+                    *counts.entry(command.name()).or_default() += 1;
+                }
+                if let Err(error) = result {
                     refused = Some(format!("{command} was refused: {error}"));
                     break;
                 }
@@ -475,116 +576,6 @@ impl Manager {
         }
         stored
     }
-
-    /// What applying a fabric file would do.
-    pub fn plan(&self, text: &str) -> Result<Plan, Refusal> {
-        let fabric = fabric::read(text).map_err(Refusal::Mistakes)?;
-        let inner = self.lock();
-        let planned = plan::plan(&fabric, &inner.state, now_ms());
-        planned.map(|(plan, _)| plan).map_err(Refusal::Conflict)
-    }
-
-    /// Applies a fabric file: it is stored, and carried out from now on.
-    pub fn apply(&self, text: &str) -> Result<Plan, Refusal> {
-        let fabric = fabric::read(text).map_err(Refusal::Mistakes)?;
-        self.reachable(&fabric)?;
-        let mut inner = self.lock();
-        let now = now_ms();
-        let planned = plan::plan(&fabric, &inner.state, now);
-        let (plan, mut changes) = planned.map_err(Refusal::Conflict)?;
-        if plan.changed {
-            changes.push(Change::Expire(now));
-            self.commit(&mut inner, &changes)?;
-            self.shared.wake.notify_one();
-        }
-        Ok(plan)
-    }
-
-    /// Agents elsewhere are not talked to in clear unless that was asked for.
-    fn reachable(&self, fabric: &Fabric) -> Result<(), Refusal> {
-        let far = fabric
-            .nodes
-            .iter()
-            .find(|(_, node)| !is_loopback(&node.agent));
-        match far {
-            Some((name, node)) if !self.shared.plain => Err(Refusal::Conflict(format!(
-                "the agent of {name} is at {}, on another host, and this manager talks in clear; \
-                 if the network between them is trusted, start it with --plain-tcp",
-                node.agent
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Shuts every node down.
-    pub fn shutdown(&self) -> Result<(), Refusal> {
-        let mut inner = self.lock();
-        match inner.state.fabric.phase {
-            Phase::Empty => return Err(Refusal::Conflict("there is no fabric".into())),
-            Phase::ShuttingDown | Phase::Down => return Ok(()),
-            Phase::Booting | Phase::Running => {}
-        }
-        let mut changes = decide::shut_down(&inner.state);
-        let mut fabric = inner.state.fabric.clone();
-        fabric.phase = Phase::ShuttingDown;
-        changes.push(Change::Fabric(fabric));
-        changes.push(Change::Event(Event {
-            seq: 0,
-            time_ms: now_ms(),
-            node: None,
-            connection: None,
-            kind: "phase".into(),
-            text: "every node is shut down, as requested".into(),
-        }));
-        self.commit(&mut inner, &changes)?;
-        self.shared.wake.notify_one();
-        Ok(())
-    }
-
-    /// Shuts a connection down softly, restarts it, or resets it (`None`).
-    pub fn want(&self, key: &ConnKey, want: Option<Want>) -> Result<(), Refusal> {
-        let mut inner = self.lock();
-        if !matches!(inner.state.fabric.phase, Phase::Booting | Phase::Running) {
-            return Err(Refusal::Conflict(format!(
-                "the fabric is {}",
-                inner.state.fabric.phase
-            )));
-        }
-        let Some(conn) = inner.state.conns.get(key) else {
-            return Err(Refusal::NotFound(format!("there is no connection {key}")));
-        };
-        let record = match want {
-            Some(want) if want == conn.want => return Ok(()),
-            Some(want) => {
-                let mut record = conn.clone();
-                record.want = want;
-                record
-            }
-            None => {
-                let mut record = plan::next_life(conn, packets(&inner, key));
-                record.want = Want::Run;
-                record.not_before = 0;
-                record
-            }
-        };
-        let text = match want {
-            Some(Want::Stop) => "is shut down softly, as requested",
-            Some(Want::Restart) => "is shut down softly and started again, as requested",
-            _ => "is reset at both ends and started again, as requested",
-        };
-        let event = Event {
-            seq: 0,
-            time_ms: now_ms(),
-            node: None,
-            connection: Some(key.to_string()),
-            kind: "connection".into(),
-            text: text.into(),
-        };
-        let changes = [Change::Conn(*key, Box::new(record)), Change::Event(event)];
-        self.commit(&mut inner, &changes)?;
-        self.shared.wake.notify_one();
-        Ok(())
-    }
 }
 
 /// Leaves connections in the life that they are in: only a reset begins another one.
@@ -605,29 +596,6 @@ fn seen(inner: &Inner) -> BTreeMap<String, Seen> {
         .iter()
         .filter_map(|(name, slot)| Some((name.clone(), slot.seen.clone()?)));
     seen.collect()
-}
-
-/// Packets that an end of the connection has sent or received, as last seen.
-fn packets(inner: &Inner, key: &ConnKey) -> u64 {
-    let Some(conn) = inner.state.conns.get(key) else {
-        return 0;
-    };
-    let ends = conn.nodes.iter().zip(key.ends()).filter_map(|(name, end)| {
-        let status = inner.slots.get(name)?.seen.as_ref()?.status.as_ref().ok()?;
-        let conn = status.connections.iter().find(|conn| conn.cid == end.cid)?;
-        Some(decide::packets_of(conn))
-    });
-    ends.max().unwrap_or(0)
-}
-
-/// Whether "HOST:PORT" is on this host.
-fn is_loopback(agent: &str) -> bool {
-    let host = agent.rsplit_once(':').map_or(agent, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|addr| addr.is_loopback())
 }
 
 /// Why a request failed, in few words.
@@ -687,4 +655,28 @@ fn describe(report: &Report) -> String {
         text += &format!(" ({suppressed} more were not told)");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Sqlite;
+    use std::path::Path;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[allow(clippy::await_holding_lock)]
+    async fn manager_that_cannot_decide_is_not_alive() {
+        const LIMIT: Duration = Duration::from_secs(180);
+        let store = Sqlite::open(Path::new(":memory:")).unwrap();
+        let manager = Manager::start(Box::new(store), 1, false).unwrap();
+        assert!(manager.is_alive(LIMIT).await);
+        let inner = manager.lock();
+        // A decision that was made before the lock was taken may be counted now.
+        let end = Instant::now() + LIMIT;
+        while manager.is_alive(Duration::from_millis(20)).await {
+            assert!(Instant::now() < end, "no decision can be made");
+        }
+        drop(inner);
+        assert!(manager.is_alive(LIMIT).await);
+    }
 }

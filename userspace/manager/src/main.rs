@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `superp-cm`: the connection manager, and the command that talks to it.
+//! `superp-cm`: the connection manager. People talk to it with `superp fabric`.
 
 #![forbid(unsafe_code)]
-
-mod command;
 
 use clap::{Parser, Subcommand};
 use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use superp_cm::engine::Manager;
 use superp_cm::store::Sqlite;
 use superp_cm::{api, fabric};
 
 /// SUPERp connection manager: from a fabric file to a running fabric.
 ///
-/// "superp-cm serve" is the manager. The other verbs talk to it by its REST interface, which
-/// GET /openapi.json describes; "check" needs no manager.
+/// "superp fabric" talks to it by its REST interface, which GET /openapi.json describes.
 #[derive(Parser)]
 #[command(name = "superp-cm", version)]
 struct Cli {
-    /// The manager to talk to.
-    #[arg(
-        short,
-        long,
-        global = true,
-        env = "SUPERP_CM",
-        default_value = "http://127.0.0.1:7778"
-    )]
-    manager: String,
-    /// Print JSON.
-    #[arg(short, long, global = true)]
-    json: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -41,13 +27,11 @@ struct Cli {
 enum Verb {
     /// Be the manager.
     Serve(Serve),
-    /// Read a fabric file and tell its mistakes.
+    /// Read a fabric file and tell its mistakes; no manager is needed.
     Check {
         /// The fabric file.
         file: PathBuf,
     },
-    #[command(flatten)]
-    Ask(command::Ask),
 }
 
 #[derive(clap::Args)]
@@ -67,6 +51,9 @@ struct Serve {
     term: u64,
 }
 
+/// How long answers may be under way when the manager ends.
+const FINISH: Duration = Duration::from_secs(5);
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -77,9 +64,6 @@ fn main() -> ExitCode {
         (Err(error), _) => Err(format!("no threads: {error}")),
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve(args)),
         (Ok(_), Verb::Check { file }) => check(&file),
-        (Ok(runtime), Verb::Ask(ask)) => {
-            runtime.block_on(command::run(ask, &cli.manager, cli.json))
-        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -127,13 +111,23 @@ async fn serve(args: Serve) -> Result<(), String> {
     let signal = |kind| tokio::signal::unix::signal(kind).map_err(|error| error.to_string());
     let mut terminate = signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut interrupt = signal(tokio::signal::unix::SignalKind::interrupt())?;
-    tokio::select! {
-        served = axum::serve(listener, api::router(manager.clone())).into_future() => {
-            served.map_err(|error| error.to_string())
-        }
+    let ending = manager.clone();
+    let served =
+        axum::serve(listener, api::router(manager.clone())).with_graceful_shutdown(async move {
+            // The manager that is waited for is there.
+            let _ = ending.ending().wait_for(|ending| *ending).await;
+        });
+    let served = tokio::spawn(served.into_future());
+    let result = tokio::select! {
         why = manager.failed() => Err(why),
-        // Everything that matters is stored: there is nothing to finish.
+        // Everything that matters is stored.
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
+    };
+    tracing::info!("ends; the fabric goes on without it");
+    manager.end();
+    if tokio::time::timeout(FINISH, served).await.is_err() {
+        tracing::warn!("some who asked did not take their answers");
     }
+    result
 }

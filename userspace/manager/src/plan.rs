@@ -1,85 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! From a fabric file to the nodes and connections that there are to be, and what that changes.
 
-use crate::fabric::{Fabric, Node, Settings};
+use crate::fabric::{quarantine_ms, Fabric, Node, Settings};
 use crate::state::{Change, ConnKey, ConnRecord, End, Event, NodeRecord, Phase, State, Want};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use utoipa::ToSchema;
+pub use superp_control::manager::{ConnPlan, NodePlan, Plan};
 
 /// A life's start numbers are so far from those of the one before that late packets cannot fit.
 pub const FAR: u32 = 1 << 30;
-
-/// What applying a file does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Plan {
-    /// Name of the fabric.
-    pub fabric: String,
-    /// Number of the configuration: the one that is wanted now, if nothing changes.
-    pub generation: u64,
-    /// Whether anything changes.
-    pub changed: bool,
-    /// What changes, a sentence each.
-    pub differences: Vec<String>,
-    /// The nodes, with their connections.
-    pub nodes: BTreeMap<String, NodePlan>,
-}
-
-/// What a node is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NodePlan {
-    /// The node.
-    #[serde(flatten)]
-    pub node: Node,
-    /// Its connections.
-    pub connections: Vec<ConnPlan>,
-}
-
-/// An end of a connection that is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ConnPlan {
-    /// Its id at this node.
-    pub cid: u16,
-    /// The node at the other end.
-    pub peer: String,
-    /// Its id there.
-    pub peer_cid: u16,
-    /// What it is like.
-    #[serde(flatten)]
-    pub settings: Settings,
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "fabric {}, configuration {}",
-            self.fabric, self.generation
-        )?;
-        for (name, NodePlan { node, connections }) in &self.nodes {
-            writeln!(
-                f,
-                "node {name}: address {}, agent {}",
-                node.address, node.agent
-            )?;
-            if let Some(space) = node.rma {
-                writeln!(f, "  RMA addresses {space}")?;
-            }
-            for conn in connections {
-                let encap = format!("{:?}", conn.settings.encap).to_lowercase();
-                let ConnPlan {
-                    cid,
-                    peer,
-                    peer_cid,
-                    ..
-                } = conn;
-                writeln!(f, "  connection {cid} to {peer}, there {peer_cid}, {encap}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Plans for a fabric on top of what there is: what it does, and the changes that make it so.
 pub fn plan(fabric: &Fabric, state: &State, now: u64) -> Result<(Plan, Vec<Change>), String> {
@@ -381,7 +309,7 @@ impl Planner<'_> {
         self.differences
             .push(format!("connection {low} to {high}: removed, {key}"));
         self.changes.push(Change::ConnGone(key));
-        let until = self.now.saturating_add(conn.settings.quarantine_ms());
+        let until = self.now.saturating_add(quarantine_ms(&conn.settings));
         for (name, end) in conn.nodes.iter().zip(key.ends()) {
             self.changes
                 .push(Change::Retire(name.clone(), end.cid, until));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
-use utoipa::ToSchema;
+pub use superp_control::manager::{Event, Phase, Want};
 
 /// What the manager remembers, without the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,35 +37,6 @@ pub struct FabricRecord {
     pub started: u64,
     /// How far it is.
     pub phase: Phase,
-}
-
-/// How far the fabric is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Nothing was ever wanted.
-    #[default]
-    Empty,
-    /// The nodes are being configured; operations start when all are ready.
-    Booting,
-    /// Operations were started.
-    Running,
-    /// The nodes are being shut down.
-    ShuttingDown,
-    /// The nodes are shut down.
-    Down,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "empty",
-            Self::Booting => "booting",
-            Self::Running => "running",
-            Self::ShuttingDown => "shutting-down",
-            Self::Down => "down",
-        })
-    }
 }
 
 /// A node.
@@ -171,20 +142,6 @@ pub struct ConnRecord {
     pub breaks: u32,
 }
 
-/// What is to become of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Want {
-    /// To run.
-    Run,
-    /// To be shut down softly and started again.
-    Restart,
-    /// To be shut down softly.
-    Stop,
-    /// To be down at once.
-    Hold,
-}
-
 /// A change of the state. A list of them is stored as a whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -206,25 +163,6 @@ pub enum Change {
     Expire(u64),
     /// Something to tell.
     Event(Event),
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Event {
-    /// Its number, 1 and up; 0 until it is stored.
-    pub seq: u64,
-    /// When, in milliseconds since 1970.
-    pub time_ms: u64,
-    /// The node that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The connection that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connection: Option<String>,
-    /// What it is: `apply`, `phase`, `node`, `connection`, or `report` of an agent.
-    pub kind: String,
-    /// It in a sentence.
-    pub text: String,
 }
 
 impl State {

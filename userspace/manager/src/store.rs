@@ -67,6 +67,10 @@ pub trait Store: Send {
     /// Stores all changes, or none. Refused unless `term` is the newest.
     fn commit(&mut self, term: u64, changes: &[Change]) -> Result<(), StoreError>;
 
+    /// Writes as `commit` does, and leaves everything as it is: whether it can be written. Refused unless
+    /// `term` is the newest.
+    fn probe(&mut self, term: u64) -> Result<(), StoreError>;
+
     /// The state.
     fn load(&mut self) -> Result<State, StoreError>;
 
@@ -216,6 +220,19 @@ fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
     }
 }
 
+/// Begins to write, in this term.
+fn begin(db: &mut Connection, term: u64) -> Result<Transaction<'_>, StoreError> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let newest: i64 = tx.query_row("SELECT term FROM term", [], |row| row.get(0))?;
+    match unsigned(newest) == term {
+        true => Ok(tx),
+        false => Err(StoreError::Fenced {
+            ours: term,
+            newest: unsigned(newest),
+        }),
+    }
+}
+
 impl Store for Sqlite {
     fn begin_term(&mut self, at_least: u64) -> Result<u64, StoreError> {
         let sql = "UPDATE term SET term = max(term + 1, ?1) RETURNING term";
@@ -226,19 +243,18 @@ impl Store for Sqlite {
     }
 
     fn commit(&mut self, term: u64, changes: &[Change]) -> Result<(), StoreError> {
-        let tx = self
-            .db
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let newest: i64 = tx.query_row("SELECT term FROM term", [], |row| row.get(0))?;
-        if unsigned(newest) != term {
-            return Err(StoreError::Fenced {
-                ours: term,
-                newest: unsigned(newest),
-            });
-        }
+        let tx = begin(&mut self.db, term)?;
         for change in changes {
             store(&tx, change)?;
         }
+        Ok(tx.commit()?)
+    }
+
+    fn probe(&mut self, term: u64) -> Result<(), StoreError> {
+        let tx = begin(&mut self.db, term)?;
+        // What leaves no trace is written all the same: SQLite stores the pages that were changed.
+        tx.execute("INSERT INTO retired VALUES ('', 0, 0)", [])?;
+        tx.execute("DELETE FROM retired WHERE node = ''", [])?;
         Ok(tx.commit()?)
     }
 

@@ -76,6 +76,11 @@ pub(crate) enum Command {
         #[arg(short, long)]
         count: Option<u64>,
     },
+    /// The fabric: all nodes and their connections, as the connection manager (superp-cm) has them.
+    ///
+    /// The manager may be on another host, and this host need not be a node. "superp fabric apply FILE"
+    /// makes a fabric out of a file; without a verb it is shown how far it is.
+    Fabric(crate::fabric::Fabric),
     /// Find out what is wrong, and what would fix it.
     ///
     /// It goes from the module to devices, links, MTU, addresses, connections, neighbours, peers, queue pairs
@@ -521,6 +526,13 @@ mod tests {
             "superp port list",
             "superp conn add peer 10.23.0.1 peer-cid 47 dev veth0",
             "superp ping 10.23.0.1 -c 3",
+            "superp fabric",
+            "superp -j f st --manager http://10.0.0.9:7778",
+            "superp fabric --manager http://10.0.0.9:7778 nodes xpu03",
+            "superp fabric apply lab.toml --wait 60",
+            "superp fabric drain 1@10.23.0.1-2@10.23.0.2 --wait 5",
+            "superp fabric restart --all",
+            "superp fabric events -f --after 7 -c 3 -j",
             "superp doctor",
             "superp -j doctor fd23::2 -W 0.2",
             "superp xfer listen --size 4M -j",
@@ -544,6 +556,12 @@ mod tests {
             "superp ping example.org",
             "superp ping ::1 -i -1",
             "superp doctor eth0",
+            "superp fabric apply",
+            "superp fabric drain",
+            "superp fabric drain xpu03 xpu04",
+            "superp fabric drain xpu03 --all",
+            "superp fabric reset --all",
+            "superp fabric events --count 3",
             "superp xfer write 10.23.0.1 --remote 0x123",
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --length 3",
             "superp xfer send 10.23.0.1 --qpn 0 --file x",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp`: the command for people. Objects of the kernel's netlink family are shown and changed as
-//! `superp OBJECT VERB`; `superp ping`, `superp xfer` and `superp perf` move data, `superp run` has other programs do so.
+//! `superp OBJECT VERB`; `superp fabric` asks the connection manager; `superp ping`, `superp xfer` and `superp perf` move data, `superp run` has other programs do so.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod conn;
 mod dev;
 mod doctor;
 mod events;
+mod fabric;
 mod failure;
 mod generate;
 mod object;
@@ -38,6 +39,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Qp { verb: _ } => object::qps(out),
         Command::Stats { all } => object::stats(all, out),
         Command::Events { count } => events::run(count, out),
+        Command::Fabric(args) => fabric::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),

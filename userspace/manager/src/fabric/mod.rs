@@ -8,16 +8,12 @@ mod mistake;
 
 pub use file::read;
 pub use mistake::{show, Mistake};
+pub use superp_control::manager::{Encap, Node, Params, Port, Settings};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use superp_control::RmaSpace;
 use superp_proto::{Config, Param, PARAMS};
 use utoipa::ToSchema;
-
-/// Parameters by name, in the units of `superp param show`.
-pub type Params = BTreeMap<String, u64>;
 
 /// A fabric file that is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,74 +43,6 @@ pub enum OnBroken {
     Shutdown,
 }
 
-/// A node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub struct Node {
-    /// Where its agent listens: host and port.
-    pub agent: String,
-    /// Its SUPERp address.
-    #[schema(value_type = String)]
-    pub address: IpAddr,
-    /// The devices that it uses.
-    pub ports: Vec<Port>,
-    /// Its range of the RMA addresses; without one they begin with the regions' keys.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rma: Option<RmaSpace>,
-}
-
-/// A device that a node uses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub struct Port {
-    /// Its name.
-    pub dev: String,
-    /// SUNH is received there.
-    pub sunh: bool,
-    /// UDP is received there.
-    pub udp: bool,
-}
-
-/// How packets of a connection are carried.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Encap {
-    /// Ethernet and the SUNH header.
-    Sunh,
-    /// UDP over IPv4.
-    Udp4,
-    /// UDP over IPv6.
-    Udp6,
-}
-
-/// What a connection is like; both ends alike.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub struct Settings {
-    /// How packets are carried.
-    pub encap: Encap,
-    /// Packets are delivered in order, both ways.
-    pub ordered: bool,
-    /// Every packet is another flow to the network.
-    pub spray: bool,
-    /// The extension opcodes are in use.
-    pub ext: bool,
-    /// Partition, 0 for any.
-    pub partition: u32,
-    /// Traffic Class.
-    pub tclass: u8,
-    /// Hop Limit; the node's if left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hop_limit: Option<u8>,
-    /// Largest packet, bytes from the packet delivery header; the port's if left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u32>,
-    /// Parameters of a connection, the global ones included.
-    pub params: Params,
-}
-
 /// A connection between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
@@ -138,17 +66,15 @@ pub(crate) fn param(params: &Params, name: &str) -> u64 {
     params.get(name).copied().unwrap_or(default)
 }
 
-impl Settings {
-    /// How long the ids of such a connection are kept back after it is gone, milliseconds.
-    pub fn quarantine_ms(&self) -> u64 {
-        let mut config = Config::default();
-        for (place, param) in PARAMS.iter().enumerate() {
-            if let Some(value) = self.params.get(param.name) {
-                config.set_param(place, *value);
-            }
+/// How long the ids of such a connection are kept back after it is gone, milliseconds.
+pub fn quarantine_ms(settings: &Settings) -> u64 {
+    let mut config = Config::default();
+    for (place, param) in PARAMS.iter().enumerate() {
+        if let Some(value) = settings.params.get(param.name) {
+            config.set_param(place, *value);
         }
-        config.quarantine_time().div_ceil(1_000_000)
     }
+    config.quarantine_time().div_ceil(1_000_000)
 }
 
 #[cfg(test)]

@@ -91,8 +91,8 @@ fn ring_of_two_is_one_connection() {
 #[test]
 fn quarantine_is_that_of_the_protocol() {
     let fabric = read(GOOD).unwrap();
-    let long = fabric.links[0].settings.quarantine_ms();
-    let short = fabric.links[10].settings.quarantine_ms();
+    let long = quarantine_ms(&fabric.links[0].settings);
+    let short = quarantine_ms(&fabric.links[10].settings);
     assert_eq!(long - short, 1000, "the dead times differ by a second");
 }
 

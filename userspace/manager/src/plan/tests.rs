@@ -87,13 +87,7 @@ fn connections_that_stay_keep_their_ids_and_their_life() {
 fn ids_are_not_used_again_before_their_quarantine_is_over() {
     let mut state = State::default();
     apply(&mut state, &mesh("x[1-2]"), 0);
-    let quarantine = state
-        .conns
-        .values()
-        .next()
-        .unwrap()
-        .settings
-        .quarantine_ms();
+    let quarantine = quarantine_ms(&state.conns.values().next().unwrap().settings);
     assert!(quarantine > 1000);
     let other = |partition: u32| {
         fabric(

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! A client of the manager.
+
+use super::sse::Parser;
+use super::{Connection, Event, FabricStatus, NodeStatus, Plan, Problem};
+use crate::API;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+/// What an answer may take beyond what its request asks the manager to wait.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Why a request failed.
+#[derive(Debug)]
+pub enum ManagerError {
+    /// There is no manager at this address, or no way to it; why.
+    Unreachable(String),
+    /// The manager refused.
+    Refused(Problem),
+    /// It did not answer as a manager does.
+    Answer(String),
+}
+
+impl fmt::Display for ManagerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(text) | Self::Answer(text) => f.write_str(text),
+            Self::Refused(problem) => f.write_str(problem.detail.trim_end()),
+        }
+    }
+}
+
+impl std::error::Error for ManagerError {}
+
+/// What a command for connections is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One connection, `CID@ADDRESS-CID@ADDRESS`.
+    Connection(String),
+    /// All connections of a node.
+    Node(String),
+    /// All connections.
+    Fabric,
+}
+
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Soft shutdown.
+    Stop,
+    /// Soft shutdown, and another life.
+    Restart,
+    /// Another life at once; of one connection only.
+    Reset,
+}
+
+/// A client of a manager.
+#[derive(Clone, Debug)]
+pub struct ManagerClient {
+    base: String,
+    http: reqwest::Client,
+}
+
+impl ManagerClient {
+    /// A client of the manager at this URL, as `http://127.0.0.1:7778`.
+    pub fn new(base: &str) -> Result<Self, ManagerError> {
+        let http = reqwest::Client::builder()
+            // Whoever sets proxies for programs on this host does not mean the manager.
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(10))
+            .build();
+        Ok(Self {
+            base: base.trim_end_matches('/').to_owned(),
+            http: http.map_err(|error| ManagerError::Answer(chain(&error)))?,
+        })
+    }
+
+    /// How far the fabric is.
+    pub async fn fabric(&self) -> Result<FabricStatus, ManagerError> {
+        self.get(&["fabric"]).await
+    }
+
+    /// The nodes.
+    pub async fn nodes(&self) -> Result<Vec<NodeStatus>, ManagerError> {
+        self.get(&["nodes"]).await
+    }
+
+    /// A node, with its capabilities.
+    pub async fn node(&self, name: &str) -> Result<NodeStatus, ManagerError> {
+        self.get(&["nodes", name]).await
+    }
+
+    /// The connections.
+    pub async fn connections(&self, scope: &Scope) -> Result<Vec<Connection>, ManagerError> {
+        match scope {
+            Scope::Connection(connection) => {
+                let one = self.get(&["connections", connection]).await?;
+                Ok(vec![one])
+            }
+            Scope::Node(node) => {
+                let request = self.request(Method::GET, &["connections"])?;
+                self.parse(request.query(&[("node", node)])).await
+            }
+            Scope::Fabric => self.get(&["connections"]).await,
+        }
+    }
+
+    /// What applying a fabric file would do. `path` is its name, for its mistakes.
+    pub async fn plan(&self, path: &str, file: String) -> Result<Plan, ManagerError> {
+        self.file("plan", path, file).await
+    }
+
+    /// Applies a fabric file. `path` is its name, for its mistakes.
+    pub async fn apply(&self, path: &str, file: String) -> Result<Plan, ManagerError> {
+        self.file("apply", path, file).await
+    }
+
+    /// Gives a command for connections.
+    pub async fn command(&self, scope: &Scope, verb: Verb) -> Result<(), ManagerError> {
+        let verb = match verb {
+            Verb::Stop => "stop",
+            Verb::Restart => "restart",
+            Verb::Reset => "reset",
+        };
+        let path = match scope {
+            Scope::Connection(connection) => vec!["connections", connection, verb],
+            Scope::Node(node) => vec!["nodes", node, verb],
+            Scope::Fabric => vec!["fabric", verb],
+        };
+        self.send(self.request(Method::POST, &path)?)
+            .await
+            .map(drop)
+    }
+
+    /// Shuts every node down.
+    pub async fn shutdown(&self) -> Result<(), ManagerError> {
+        let request = self.request(Method::POST, &["shutdown"])?;
+        self.send(request).await.map(drop)
+    }
+
+    /// Events with numbers above `after`, oldest first; at most 1000.
+    pub async fn events(&self, after: u64) -> Result<Vec<Event>, ManagerError> {
+        let request = self.request(Method::GET, &["events"])?;
+        self.parse(request.query(&[("after", after)])).await
+    }
+
+    /// Events with numbers above `after` as they happen; those to come without it.
+    pub async fn stream(&self, after: Option<u64>) -> Result<EventStream, ManagerError> {
+        let request = self.request(Method::GET, &["events", "stream"])?;
+        let request = match after {
+            Some(after) => request.header("last-event-id", after),
+            None => request,
+        };
+        // It begins soon, and has no end.
+        let begun = tokio::time::timeout(PATIENCE, self.open(request)).await;
+        let silent = |_| ManagerError::Answer(format!("{}: no answer", self.base));
+        Ok(EventStream {
+            response: begun.map_err(silent)??,
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    async fn file<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        path: &str,
+        file: String,
+    ) -> Result<T, ManagerError> {
+        let request = self.request(Method::POST, &[verb])?;
+        let request = request.header("content-type", "application/toml");
+        self.parse(request.query(&[("path", path)]).body(file))
+            .await
+    }
+
+    /// A request; what names come in a path is one part of it, whatever characters it has.
+    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ManagerError> {
+        let wrong =
+            || ManagerError::Unreachable(format!("{} is not the URL of a manager", self.base));
+        let mut url = reqwest::Url::parse(&self.base).map_err(|_| wrong())?;
+        if url.scheme() != "http" {
+            return Err(wrong());
+        }
+        url.path_segments_mut()
+            .map_err(|()| wrong())?
+            .pop_if_empty()
+            .push(API.trim_start_matches('/'))
+            .extend(path);
+        Ok(self.http.request(method, url))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ManagerError> {
+        self.parse(self.request(Method::GET, path)?).await
+    }
+
+    async fn parse<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ManagerError> {
+        let text = self.send(request).await?.text().await;
+        let text = text.map_err(|error| self.failed(&error))?;
+        serde_json::from_str(&text).map_err(|error| {
+            let base = &self.base;
+            ManagerError::Answer(format!(
+                "{base} answered what this version does not know: {error}"
+            ))
+        })
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
+        self.open(request.timeout(PATIENCE)).await
+    }
+
+    async fn open(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
+        let response = request.send().await.map_err(|error| self.failed(&error))?;
+        let status: StatusCode = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.map_err(|error| self.failed(&error))?;
+        Err(match serde_json::from_str(&text) {
+            Ok(problem) => ManagerError::Refused(problem),
+            // What is no problem document comes from another program, or from a proxy.
+            Err(_) => {
+                let text = text.lines().next().unwrap_or_default();
+                ManagerError::Answer(format!("{}: {status}: {text}", self.base))
+            }
+        })
+    }
+
+    fn failed(&self, error: &reqwest::Error) -> ManagerError {
+        let base = &self.base;
+        match error.is_connect() {
+            true => ManagerError::Unreachable(format!("no manager at {base}: {}", chain(error))),
+            false => ManagerError::Answer(format!("{base}: {}", chain(error))),
+        }
+    }
+}
+
+/// The innermost cause: what tells a refused connection from a name that does not resolve.
+fn chain(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = cause.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// What comes in a stream of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Streamed {
+    /// An event.
+    Event(Event),
+    /// So many events between the last one and the next are not kept any more.
+    Lost(u64),
+}
+
+/// Events as they happen.
+pub struct EventStream {
+    response: Response,
+    parser: Parser,
+    ready: VecDeque<Streamed>,
+}
+
+impl EventStream {
+    /// After which event to ask for another stream when this one has ended; `None` if it said nothing.
+    pub fn last(&self) -> Option<u64> {
+        self.parser.last_id()
+    }
+
+    /// The next event; `None` when the manager ends, or the connection does.
+    pub async fn next(&mut self) -> Result<Option<Streamed>, ManagerError> {
+        loop {
+            if let Some(streamed) = self.ready.pop_front() {
+                return Ok(Some(streamed));
+            }
+            // The manager says something at least every 15 s, if only that it is there.
+            let chunk = tokio::time::timeout(Duration::from_secs(45), self.response.chunk());
+            let Ok(Ok(Some(chunk))) = chunk.await else {
+                return Ok(None);
+            };
+            let messages = self.parser.feed(&chunk);
+            let messages = messages
+                .map_err(|_| ManagerError::Answer("a message of the manager has no end".into()))?;
+            for message in messages {
+                let unknown = |error: serde_json::Error| {
+                    let text = format!("an event that this version does not know: {error}");
+                    ManagerError::Answer(text)
+                };
+                match message.event.as_str() {
+                    "" => {
+                        let event = serde_json::from_str(&message.data).map_err(unknown)?;
+                        self.ready.push_back(Streamed::Event(event));
+                    }
+                    "lost" => {
+                        let lost = serde_json::from_str(&message.data).map_err(unknown)?;
+                        self.ready.push_back(Streamed::Lost(lost));
+                    }
+                    // A later version may say more.
+                    _ => {}
+                }
+            }
+        }
+    }
+}
