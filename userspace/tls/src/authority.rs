@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! The authority of a fabric, and the certificates that it makes.
+
+use crate::files::{private, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
+use crate::Role;
+use rcgen::string::Ia5String;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// The authority's key, in its directory.
+pub const AUTHORITY_KEY_FILE: &str = "ca.key";
+
+/// Days that an authority is valid.
+pub const AUTHORITY_DAYS: u32 = 3650;
+
+/// Certificates are valid from so much before they are made: clocks differ.
+const BEFORE: Duration = Duration::from_secs(3600);
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What a certificate is to say.
+pub struct Request {
+    /// Whose it is: 1 to 64 letters, digits, and `.`, `-`, `_`, `@`.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Host names and addresses under which it serves.
+    pub addresses: Vec<String>,
+    /// From now on, and until then.
+    pub until: SystemTime,
+}
+
+impl Request {
+    /// A certificate that is valid for so many days.
+    pub fn new(name: &str, role: Role, addresses: Vec<String>, days: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            role,
+            addresses,
+            until: SystemTime::now() + DAY * days,
+        }
+    }
+}
+
+/// Makes the authority of a fabric in a directory that has none yet.
+pub fn init(dir: &Path) -> Result<(), String> {
+    folder(dir)?;
+    let key = KeyPair::generate().map_err(|error| error.to_string())?;
+    let mut params = CertificateParams::default();
+    let name = "SUPERp fabric authority";
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    valid(&mut params, SystemTime::now() + DAY * AUTHORITY_DAYS);
+    let cert = params
+        .self_signed(&key)
+        .map_err(|error| error.to_string())?;
+    // The key first: whoever has no key has no authority, and begins again.
+    let there =
+        "there is an authority already; what it made would be worth nothing with another one";
+    write(
+        &dir.join(AUTHORITY_KEY_FILE),
+        &key.serialize_pem(),
+        0o600,
+        there,
+    )?;
+    write(&dir.join(AUTHORITY_FILE), &cert.pem(), 0o644, there)
+}
+
+/// Makes a certificate of the authority in `dir`, and puts it with its key into the directory `out`.
+pub fn issue(dir: &Path, request: &Request, out: &Path) -> Result<(), String> {
+    sign(dir, params(request)?, out)
+}
+
+pub(crate) fn sign(dir: &Path, params: CertificateParams, out: &Path) -> Result<(), String> {
+    let read = |file: &str| {
+        let path = dir.join(file);
+        fs::read_to_string(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => format!(
+                "{}: there is no authority here; superp-cm init makes one, --dir names another place",
+                path.display()
+            ),
+            _ => format!("{}: {error}", path.display()),
+        })
+    };
+    let (authority, secret) = (read(AUTHORITY_FILE)?, read(AUTHORITY_KEY_FILE)?);
+    private(&dir.join(AUTHORITY_KEY_FILE))?;
+    let wrong = |file: &str| format!("{}: not what superp-cm init made", dir.join(file).display());
+    // What is wrong with the key is not told: it is secret.
+    let signer = KeyPair::from_pem(&secret).map_err(|_| wrong(AUTHORITY_KEY_FILE))?;
+    let issuer = Issuer::from_ca_cert_pem(&authority, signer).map_err(|_| wrong(AUTHORITY_FILE))?;
+    let key = KeyPair::generate().map_err(|error| error.to_string())?;
+    let cert = params.signed_by(&key, &issuer);
+    let cert = cert.map_err(|error| error.to_string())?;
+    folder(out)?;
+    let there = "there is one already; give another --out, or remove it";
+    write(&out.join(KEY_FILE), &key.serialize_pem(), 0o600, there)?;
+    write(&out.join(CERTIFICATE_FILE), &cert.pem(), 0o644, there)?;
+    write(&out.join(AUTHORITY_FILE), &authority, 0o644, there)
+}
+
+pub(crate) fn params(request: &Request) -> Result<CertificateParams, String> {
+    let Request { name, role, .. } = request;
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_@".contains(c);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+        return Err(format!(
+            "the name {name:?} does not fit: 1 to 64 letters, digits, and . - _ @"
+        ));
+    }
+    match (role.serves(), request.addresses.is_empty()) {
+        (true, true) => {
+            return Err(format!(
+                "the role {role} serves others: --address says under which host name or address"
+            ))
+        }
+        (false, false) => {
+            return Err(format!(
+                "the role {role} serves nobody: leave --address out"
+            ))
+        }
+        _ => {}
+    }
+    let mut params = CertificateParams::default();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, name.as_str());
+    let uri = |text: String| Ia5String::try_from(text).map_err(|error| error.to_string());
+    params
+        .subject_alt_names
+        .push(SanType::URI(uri(role.uri())?));
+    for address in &request.addresses {
+        params.subject_alt_names.push(alternative(address)?);
+    }
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    if role.serves() {
+        params
+            .extended_key_usages
+            .push(ExtendedKeyUsagePurpose::ServerAuth);
+    }
+    valid(&mut params, request.until);
+    Ok(params)
+}
+
+/// An address or a host name; a port is none of it.
+fn alternative(address: &str) -> Result<SanType, String> {
+    if let Ok(address) = address.parse::<IpAddr>() {
+        return Ok(SanType::IpAddress(address));
+    }
+    let label = |label: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !label.is_empty() && label.len() <= 63 && label.chars().all(fits)
+    };
+    match address.len() <= 253 && address.split('.').all(label) {
+        true => Ia5String::try_from(address)
+            .map(SanType::DnsName)
+            .map_err(|error| error.to_string()),
+        false => Err(format!(
+            "{address:?} is neither a host name nor an address, which are written without a port"
+        )),
+    }
+}
+
+fn valid(params: &mut CertificateParams, until: SystemTime) {
+    params.not_before = (SystemTime::now() - BEFORE).into();
+    params.not_after = until.into();
+}
+
+/// Makes a directory of its own; one that is there is left as it is.
+fn folder(dir: &Path) -> Result<(), String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| format!("{}: {error}", dir.display()))
+}
+
+/// Writes a new file, and it is on the disk; never over one that is there.
+fn write(path: &Path, text: &str, mode: u32, there: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::AlreadyExists => format!("{}: {there}", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    };
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(mode).open(path);
+    let mut file = opened.map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.sync_all().map_err(failed)
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Who is who between the connection manager, its agents, and people: one authority for each fabric,
+//! whose certificates say a [`Role`], and TLS 1.3 in which both sides show one.
+//!
+//! A [`Tls`] is what one program has, a directory with `ca.crt`, `tls.crt` and `tls.key`. The feature
+//! `authority` makes such directories, the feature `server` serves HTTP with them.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "authority")]
+pub mod authority;
+mod explain;
+mod files;
+mod role;
+#[cfg(feature = "server")]
+pub mod serve;
+mod verify;
+
+pub use explain::explain;
+pub use files::{Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
+pub use role::{Identity, Role};
+
+#[cfg(all(test, feature = "authority", feature = "server"))]
+mod tests;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! HTTP for programs that are asked by few: who asks is known, and what one may cost is limited.
+
+use crate::{explain, Identity, Role};
+use axum::Router;
+use hyper::body::Incoming;
+use hyper::service::{service_fn, Service};
+use hyper::Request;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use std::fmt;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsAcceptor;
+
+/// Most clients at a time; more wait.
+const CLIENTS: usize = 256;
+
+/// Longest time for a handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Longest time for the head of a request, and between requests.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// Largest head of a request, bytes.
+const HEAD_MAX: usize = 64 << 10;
+
+/// Who asks; every request that [`serve`] passes on has it among its extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Somebody at this address, in clear. Whoever reaches a server without TLS may do everything.
+    Plain(IpAddr),
+    /// The owner of a certificate, at this address.
+    Known(Identity, IpAddr),
+}
+
+impl Caller {
+    /// Who it is, and the role if there is one: `loopback`, or an address, where nobody was asked.
+    pub fn who(&self) -> (String, Option<Role>) {
+        match self {
+            Self::Plain(address) if address.is_loopback() => ("loopback".into(), None),
+            Self::Plain(address) => (address.to_string(), None),
+            Self::Known(identity, _) => (identity.name.clone(), Some(identity.role)),
+        }
+    }
+
+    /// Refuses who has none of these roles, in a sentence. `what` is asked for, as "GET /v1/status".
+    pub fn may(&self, roles: &[Role], what: impl fmt::Display) -> Result<(), String> {
+        let Self::Known(Identity { name, role, .. }, _) = self else {
+            return Ok(());
+        };
+        if roles.contains(role) {
+            return Ok(());
+        }
+        let needed: Vec<_> = roles.iter().map(Role::to_string).collect();
+        Err(format!(
+            "{name} has the role {role}; {what} needs the role {}",
+            needed.join(" or ")
+        ))
+    }
+}
+
+/// Serves clients until `ending`, and then until those that are being answered are; with TLS if there
+/// is a configuration of it.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<ServerConfig>,
+    ending: impl Future<Output = ()>,
+) {
+    let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+    let clients = Arc::new(Semaphore::new(CLIENTS));
+    let graceful = GracefulShutdown::new();
+    let mut ending = std::pin::pin!(ending);
+    loop {
+        let next = async {
+            // The semaphore is never closed.
+            let place = clients.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = &mut ending => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Mostly there are no descriptors left: give some time to come back.
+                tracing::warn!(%error, "a client cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (router, tls, watcher) = (router.clone(), tls.clone(), graceful.watcher());
+        tokio::spawn(async move {
+            match tls {
+                Some(tls) => known(tls, stream, peer, router, watcher).await,
+                None => answer(stream, Caller::Plain(peer.ip()), router, watcher).await,
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+/// Answers the owner of a certificate, for as long as it is valid.
+async fn known(
+    tls: TlsAcceptor,
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    watcher: Watcher,
+) {
+    let accepting = tls.accept(stream).into_fallible();
+    let stream = match tokio::time::timeout(HANDSHAKE_TIME, accepting).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err((error, stream))) => {
+            let why = explain(&error).unwrap_or_else(|| error.to_string());
+            tracing::info!(%peer, "a client is refused: {why}");
+            return linger(stream).await;
+        }
+        Err(_) => return tracing::info!(%peer, "a client is refused: it does not speak"),
+    };
+    let Some(identity) = identity(&stream) else {
+        return tracing::error!(%peer, "a client has no certificate and was not refused");
+    };
+    let until = UNIX_EPOCH + Duration::from_secs(identity.until.try_into().unwrap_or(0));
+    let left = until.duration_since(SystemTime::now()).unwrap_or_default();
+    let answering = answer(stream, Caller::Known(identity, peer.ip()), router, watcher);
+    if tokio::time::timeout(left, answering).await.is_err() {
+        tracing::info!(%peer, "a client's certificate has expired");
+    }
+}
+
+fn identity(stream: &TlsStream<TcpStream>) -> Option<Identity> {
+    let chain = stream.get_ref().1.peer_certificates()?;
+    Identity::read(chain.first()?).ok()
+}
+
+/// Reads what a client that was refused still sends: a socket that is closed before tells it nothing
+/// but a reset, and why it was refused is lost.
+async fn linger(mut stream: TcpStream) {
+    let drain = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut (&mut stream).take(64 << 10), &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(2), drain).await;
+}
+
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    caller: Caller,
+    router: Router,
+    watcher: Watcher,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(caller.clone());
+        router.call(request)
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_MAX);
+    let serving = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+    if let Err(error) = serving.await {
+        tracing::debug!(%error, "a client");
+    }
+}
