@@ -5,11 +5,11 @@ use crate::agent::Agent;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
-use axum::http::{header, StatusCode};
+use axum::http::{header, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use superp_control::{
     Capabilities, Command, Configure, Configured, ConnectionStatus, Fault, Problem, ProblemKind,
     Reports, Reset, Shutdown, ShutdownComplete, Start, Status,
 };
+use superp_tls::serve::Caller;
+use superp_tls::Role;
 use utoipa::{IntoParams, OpenApi};
 
 /// Largest body: some 50,000 connections.
@@ -372,7 +374,29 @@ async fn note(request: Request, next: Next) -> Response {
     response
 }
 
-/// Every request that there is.
+/// Passes on what the role of who asks allows: all may ask who may ask the manager, commands are the
+/// manager's.
+async fn guard(caller: Option<Extension<Caller>>, request: Request, next: Next) -> Response {
+    let Some(Extension(caller)) = caller else {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        return Refusal::new(ProblemKind::Failed, status, "it is not known who asks")
+            .into_response();
+    };
+    let what = format!("{} {}", request.method(), request.uri().path());
+    let roles: &[Role] = match [Method::GET, Method::HEAD].contains(request.method()) {
+        true => &[Role::Viewer, Role::Operator, Role::Manager],
+        false => &[Role::Manager],
+    };
+    match caller.may(roles, what) {
+        Ok(()) => next.run(request).await,
+        Err(why) => {
+            tracing::warn!("refused: {why}");
+            Refusal::new(ProblemKind::Forbidden, StatusCode::FORBIDDEN, why).into_response()
+        }
+    }
+}
+
+/// Every request that there is, for [`superp_tls::serve`]: it has to be known who asks.
 pub(crate) fn router(agent: Arc<Agent>) -> Router {
     Router::new()
         .route("/v1/capabilities", get(capabilities))
@@ -391,9 +415,13 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn(guard))
         .layer(middleware::from_fn(note))
         .with_state(agent)
 }
+
+#[cfg(test)]
+mod roles;
 
 #[cfg(test)]
 mod tests {

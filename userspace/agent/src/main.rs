@@ -12,7 +12,6 @@ mod notify;
 mod plan;
 mod reap;
 mod reports;
-mod serve;
 mod store;
 
 use agent::Agent;
@@ -28,6 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{Lock, Store};
 use superp_control::AGENT_PORT;
 use superp_netlink::{Error, Events};
+use superp_tls::{serve, Role, Tls};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, SignalKind};
 use tracing_subscriber::EnvFilter;
@@ -37,9 +37,19 @@ use tracing_subscriber::EnvFilter;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Address to serve: loopback only
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
+    /// Address to serve: loopback only, or any with --tls
+    #[arg(long, value_name = "ADDR:PORT", env = "SUPERP_AGENT_LISTEN", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
     listen: SocketAddr,
+
+    /// TLS, with the ca.crt, tls.crt and tls.key in this directory: who asks must have a certificate of
+    /// the same authority, and only the manager commands
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "SUPERP_AGENT_TLS",
+        conflicts_with = "insecure_listen"
+    )]
+    tls: Option<PathBuf>,
 
     /// Address to serve without any protection besides: whoever reaches it controls this node
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "listen")]
@@ -118,16 +128,25 @@ fn failure(text: impl Into<String>) -> io::Error {
 }
 
 async fn run(args: Args) -> io::Result<()> {
+    let tls = match &args.tls {
+        Some(dir) => {
+            let tls = Tls::read(dir).map_err(failure)?;
+            tls.expect(dir, Role::Agent).map_err(failure)?;
+            tls.warn();
+            Some(tls.server().map_err(failure)?)
+        }
+        None => None,
+    };
     let address = match args.insecure_listen {
         Some(address) => {
             tracing::warn!(%address, "served without protection: whoever reaches it controls this node");
             address
         }
-        None if args.listen.ip().is_loopback() => args.listen,
+        None if tls.is_some() || args.listen.ip().is_loopback() => args.listen,
         None => {
             return Err(failure(format!(
-                "--listen {}: not a loopback address, and the interface is not protected yet; use \
-                 --insecure-listen where only the connection manager reaches it",
+                "--listen {}: not a loopback address, and the interface is not protected: add --tls DIR, or \
+                 use --insecure-listen where only the connection manager reaches it",
                 args.listen
             )))
         }
@@ -162,7 +181,12 @@ async fn run(args: Args) -> io::Result<()> {
     );
     let agent = Arc::new(Agent::new(instance, store, kept, log.clone()));
     let mut listening = tokio::task::spawn_blocking(move || reports::listen(events, &log));
-    let serving = serve::serve(listener, api::router(agent.clone()));
+    let serving = serve::serve(
+        listener,
+        api::router(agent.clone()),
+        tls,
+        std::future::pending(),
+    );
     notify::tell("READY=1");
 
     let mut term = signal(SignalKind::terminate())?;

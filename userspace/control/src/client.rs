@@ -9,9 +9,22 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::{de::DeserializeOwned, Serialize};
 use std::fmt;
 use std::time::Duration;
+use superp_tls::{Role, Tls};
 
 /// What an answer may take beyond what its request asks the agent to wait.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What asks servers of one role: with TLS and nothing else, or in clear.
+pub fn http(tls: Option<&Tls>, server: Role) -> Result<reqwest::ClientBuilder, String> {
+    // Whoever sets proxies for programs on this host does not mean managers and agents.
+    let http = reqwest::Client::builder().no_proxy();
+    Ok(match tls {
+        Some(tls) => http
+            .https_only(true)
+            .use_preconfigured_tls(tls.client(server)?),
+        None => http,
+    })
+}
 
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
@@ -66,7 +79,7 @@ impl ClientError {
 }
 
 impl AgentClient {
-    /// A client of the agent at this URL, as `http://10.0.0.1:7779`. `http` may be shared among the
+    /// A client of the agent at this URL, as `https://10.0.0.1:7779`. `http` may be shared among the
     /// clients of many agents.
     pub fn new(base: impl Into<String>, http: reqwest::Client) -> Self {
         let base = base.into().trim_end_matches('/').to_owned();

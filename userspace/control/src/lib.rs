@@ -33,7 +33,7 @@ mod report;
 mod status;
 
 #[cfg(feature = "client")]
-pub use client::{AgentClient, ClientError};
+pub use client::{http, AgentClient, ClientError};
 pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
     RmaSpace, Shutdown, Start,

@@ -56,6 +56,9 @@ pub enum ProblemKind {
     /// There is no such thing (404, 405).
     #[serde(rename = "urn:superp:problem:not-found")]
     NotFound,
+    /// The role of who asks does not allow it (403).
+    #[serde(rename = "urn:superp:problem:forbidden")]
+    Forbidden,
     /// A newer manager has been seen (409).
     #[serde(rename = "urn:superp:problem:stale-term")]
     StaleTerm,
@@ -93,6 +96,7 @@ impl ProblemKind {
             Self::Malformed => "The request is malformed",
             Self::Invalid => "The request is not valid",
             Self::NotFound => "There is no such thing",
+            Self::Forbidden => "The role does not allow it",
             Self::StaleTerm => "The term is stale",
             Self::Generation => "The generation does not fit",
             Self::State => "The state does not allow it",

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The REST interface of the manager; `GET /openapi.json` describes it.
 
+mod access;
+mod body;
 mod health;
 mod metrics;
 mod stream;
 
+use self::body::Body;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
 use crate::plan::Plan;
 use crate::state::{ConnKey, Event, State, Want};
 use crate::{decide, decide::Seen};
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::{DefaultBodyLimit, Path, Query, State as Shared};
 use axum::http::{header, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{middleware, Extension, Json, Router};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use superp_control::manager::{Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem};
+use superp_control::manager::{
+    AuditRecord, Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem,
+};
 use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
 use utoipa::{IntoParams, OpenApi};
 
@@ -63,6 +68,7 @@ struct EventsQuery {
         connection,
         events,
         stream::stream,
+        audit,
         parameters,
         plan,
         apply,
@@ -87,7 +93,7 @@ pub fn document() -> String {
     Document::openapi().to_pretty_json().unwrap_or_default()
 }
 
-/// The interface.
+/// The interface, for [`superp_tls::serve`]: it has to be known who asks.
 pub fn router(manager: Manager) -> Router {
     let document = document();
     Router::new()
@@ -113,6 +119,7 @@ pub fn router(manager: Manager) -> Router {
         .route("/v1/parameters", get(parameters))
         .route("/v1/events", get(events))
         .route("/v1/events/stream", get(stream::stream))
+        .route("/v1/audit", get(audit))
         .route("/v1/plan", post(plan))
         .route("/v1/apply", post(apply))
         .route("/v1/shutdown", post(shutdown))
@@ -123,6 +130,11 @@ pub fn router(manager: Manager) -> Router {
                 "GET /openapi.json tells what there is",
             )
         })
+        .layer(DefaultBodyLimit::max(body::MAX))
+        .layer(middleware::from_fn_with_state(
+            manager.clone(),
+            access::guard,
+        ))
         .with_state(manager)
 }
 
@@ -133,12 +145,9 @@ fn problem(status: StatusCode, title: &str, detail: impl Into<String>) -> Respon
         detail: detail.into(),
     };
     let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (
-        status,
-        kind,
-        serde_json::to_string(&body).unwrap_or_default(),
-    )
-        .into_response()
+    let text = serde_json::to_string(&body).unwrap_or_default();
+    let result = access::Outcome::new(&body.detail);
+    (status, kind, Extension(result), text).into_response()
 }
 
 fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
@@ -362,13 +371,32 @@ async fn events(Shared(manager): Shared<Manager>, Query(query): Query<EventsQuer
     }
 }
 
+#[derive(Deserialize, IntoParams)]
+struct AuditQuery {
+    /// Records with numbers above this one.
+    #[serde(default)]
+    after: u64,
+    /// So many at most, 1000 at most.
+    limit: Option<u64>,
+}
+
+/// The audit log, oldest first: every request to change something, also those that were refused.
+#[utoipa::path(get, path = "/v1/audit", params(AuditQuery), responses((status = 200, body = Vec<AuditRecord>)))]
+async fn audit(Shared(manager): Shared<Manager>, Query(query): Query<AuditQuery>) -> Response {
+    let limit = query.limit.unwrap_or(EVENTS_AT_ONCE).min(EVENTS_AT_ONCE);
+    match manager.audit_log(query.after, limit) {
+        Ok(records) => Json(records).into_response(),
+        Err(error) => refused(Refusal::Store(error), "", ""),
+    }
+}
+
 /// What applying a fabric file would do; the body is the file.
 #[utoipa::path(post, path = "/v1/plan", params(FileQuery), request_body(content = String, content_type = "application/toml"),
     responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn plan(
     Shared(manager): Shared<Manager>,
     Query(query): Query<FileQuery>,
-    body: String,
+    Body(body): Body,
 ) -> Response {
     match manager.plan(&body) {
         Ok(plan) => Json(plan).into_response(),
@@ -382,10 +410,13 @@ async fn plan(
 async fn apply(
     Shared(manager): Shared<Manager>,
     Query(query): Query<FileQuery>,
-    body: String,
+    Body(body): Body,
 ) -> Response {
     match manager.apply(&body) {
-        Ok(plan) => Json(plan).into_response(),
+        Ok(plan) => {
+            let result = access::Outcome::new(&format!("configuration {}", plan.generation));
+            (Extension(result), Json(plan)).into_response()
+        }
         Err(refusal) => refused(refusal, query.path.as_deref().unwrap_or("fabric"), &body),
     }
 }

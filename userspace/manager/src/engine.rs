@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use superp_control::{
-    AgentClient, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
+    AgentClient, ClientError, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
 };
+use superp_tls::{Role, Tls};
 use tokio::sync::{watch, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -53,6 +54,16 @@ impl From<StoreError> for Refusal {
     }
 }
 
+/// How agents are talked to.
+pub enum Way {
+    /// In clear, and only those on this host.
+    Loopback,
+    /// In clear, wherever they are.
+    Plain,
+    /// With TLS; agents show certificates of the role agent.
+    Tls(Tls),
+}
+
 /// The manager. Cheap to clone.
 #[derive(Clone)]
 pub struct Manager {
@@ -74,8 +85,8 @@ struct Shared {
     ending: watch::Sender<bool>,
     /// Places of event streams.
     streams: Arc<Semaphore>,
-    /// Agents may be talked to without TLS anywhere, not only on this host.
-    plain: bool,
+    /// How agents are talked to.
+    way: Way,
 }
 
 struct Inner {
@@ -122,15 +133,17 @@ impl Drop for Slot {
 
 impl Manager {
     /// Begins a term and goes on where the store says. Needs a tokio runtime.
-    pub fn start(mut store: Box<dyn Store>, term: u64, plain: bool) -> Result<Self, StoreError> {
+    pub fn start(mut store: Box<dyn Store>, term: u64, way: Way) -> Result<Self, StoreError> {
         let term = store.begin_term(term)?;
         let state = store.load()?;
         let last = store.last_event()?;
-        let http = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(2))
-            // Whoever sets proxies for programs on this host does not mean the agents.
-            .no_proxy()
-            .build()
+        let tls = match &way {
+            Way::Tls(tls) => Some(tls),
+            Way::Loopback | Way::Plain => None,
+        };
+        let http = superp_control::http(tls, Role::Agent)
+            .map(|http| http.connect_timeout(Duration::from_secs(2)))
+            .and_then(|http| http.build().map_err(|error| error.to_string()))
             .map_err(|error| StoreError::Failed(format!("no HTTP client: {error}")))?;
         let inner = Inner {
             store,
@@ -149,7 +162,7 @@ impl Manager {
             failed: watch::channel(None).0,
             ending: watch::channel(false).0,
             streams: Arc::new(Semaphore::new(STREAMS)),
-            plain,
+            way,
         });
         let manager = Self { shared };
         manager.slots(&mut manager.lock());
@@ -305,7 +318,11 @@ impl Manager {
     }
 
     fn slot(&self, name: &str, agent: &str) -> Slot {
-        let client = AgentClient::new(format!("http://{agent}"), self.shared.http.clone());
+        let scheme = match self.shared.way {
+            Way::Tls(_) => "https",
+            Way::Loopback | Way::Plain => "http",
+        };
+        let client = AgentClient::new(format!("{scheme}://{agent}"), self.shared.http.clone());
         let poke = Arc::new(Notify::new());
         let (commands, reports) = (self.clone(), self.clone());
         let names = [name.to_owned(), name.to_owned()];
@@ -378,7 +395,7 @@ impl Manager {
             }
             let status = match tokio::time::timeout(PATIENCE, client.status(false)).await {
                 Ok(Ok(status)) => Ok(status),
-                Ok(Err(error)) => Err(short(client.base(), &error.to_string())),
+                Ok(Err(error)) => Err(short(client.base(), &error)),
                 Err(_) => Err(format!("no answer from {}", client.base())),
             };
             self.saw(
@@ -460,7 +477,7 @@ impl Manager {
                 match client.configuration().await {
                     Ok(Some(there)) => keep_lives(&mut body.configuration, &there.configuration),
                     Ok(None) => {}
-                    Err(error) => return Err(short(client.base(), &error.to_string())),
+                    Err(error) => return Err(short(client.base(), &error)),
                 }
                 client.configure(&body).await.map(drop)
             }
@@ -495,13 +512,13 @@ impl Manager {
                 client.shutdown(&body).await.map(drop)
             }
         };
-        done.map_err(|error| short(client.base(), &error.to_string()))
+        done.map_err(|error| short(client.base(), &error))
     }
 
     /// Asks for the capabilities, and keeps them.
     async fn capabilities(&self, name: &str, client: &AgentClient) -> Result<(), String> {
         let told = client.capabilities().await;
-        let told = told.map_err(|error| short(client.base(), &error.to_string()))?;
+        let told = told.map_err(|error| short(client.base(), &error))?;
         let major = |version: &str| version.split('.').next().map(str::to_owned);
         if major(&told.api_version) != major(superp_control::API_VERSION) {
             return Err(format!(
@@ -599,8 +616,14 @@ fn seen(inner: &Inner) -> BTreeMap<String, Seen> {
 }
 
 /// Why a request failed, in few words.
-fn short(base: &str, error: &str) -> String {
-    let agent = base.strip_prefix("http://").unwrap_or(base);
+fn short(base: &str, error: &ClientError) -> String {
+    let agent = base.split_once("://").map_or(base, |(_, agent)| agent);
+    if let ClientError::Transport(error) = error {
+        if let Some(why) = superp_tls::explain(error) {
+            return format!("no connection to {agent}: {why}");
+        }
+    }
+    let error = error.to_string();
     if error.contains("Connection refused") {
         return format!("connection refused by {agent}");
     }
@@ -609,7 +632,7 @@ fn short(base: &str, error: &str) -> String {
             let cause = rest.rsplit(": ").next().unwrap_or(rest);
             format!("no connection to {agent}: {cause}")
         }
-        None => error.to_owned(),
+        None => error,
     }
 }
 
@@ -668,7 +691,7 @@ mod tests {
     async fn manager_that_cannot_decide_is_not_alive() {
         const LIMIT: Duration = Duration::from_secs(180);
         let store = Sqlite::open(Path::new(":memory:")).unwrap();
-        let manager = Manager::start(Box::new(store), 1, false).unwrap();
+        let manager = Manager::start(Box::new(store), 1, Way::Loopback).unwrap();
         assert!(manager.is_alive(LIMIT).await);
         let inner = manager.lock();
         // A decision that was made before the lock was taken may be counted now.

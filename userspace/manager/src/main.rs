@@ -3,15 +3,17 @@
 
 #![forbid(unsafe_code)]
 
+mod certificates;
+
 use clap::{Parser, Subcommand};
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use superp_cm::engine::Manager;
+use superp_cm::engine::{Manager, Way};
 use superp_cm::store::Sqlite;
 use superp_cm::{api, fabric};
+use superp_tls::{serve, Role, Tls};
 
 /// SUPERp connection manager: from a fabric file to a running fabric.
 ///
@@ -27,6 +29,10 @@ struct Cli {
 enum Verb {
     /// Be the manager.
     Serve(Serve),
+    /// Make the authority of a fabric, and the certificate of its manager.
+    Init(certificates::Init),
+    /// Make a certificate, for an agent or for who talks to the manager.
+    Issue(certificates::Issue),
     /// Read a fabric file and tell its mistakes; no manager is needed.
     Check {
         /// The fabric file.
@@ -42,6 +48,10 @@ struct Serve {
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:7778")]
     listen: SocketAddr,
+    /// TLS, here and to agents, with the ca.crt, tls.crt and tls.key in this directory: who asks must have
+    /// a certificate of the same authority, whose role decides what is allowed.
+    #[arg(long, value_name = "DIR", conflicts_with = "plain_tcp")]
+    tls: Option<PathBuf>,
     /// Talk to agents on other hosts, and listen for other hosts, in clear and without asking who it is:
     /// for a management network that is trusted.
     #[arg(long)]
@@ -63,6 +73,8 @@ fn main() -> ExitCode {
     let result = match (runtime, cli.verb) {
         (Err(error), _) => Err(format!("no threads: {error}")),
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve(args)),
+        (Ok(_), Verb::Init(args)) => certificates::init(args),
+        (Ok(_), Verb::Issue(args)) => certificates::issue(args),
         (Ok(_), Verb::Check { file }) => check(&file),
     };
     match result {
@@ -92,19 +104,30 @@ async fn serve(args: Serve) -> Result<(), String> {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
-    if !args.listen.ip().is_loopback() && !args.plain_tcp {
-        return Err(format!(
-            "{} can be reached from other hosts, and this manager talks in clear: \
-             if the network is trusted, add --plain-tcp",
-            args.listen
-        ));
-    }
+    let (way, config) = match &args.tls {
+        Some(dir) => {
+            let tls = Tls::read(dir)?;
+            tls.expect(dir, Role::Manager)?;
+            tls.warn();
+            let config = tls.server()?;
+            (Way::Tls(tls), Some(config))
+        }
+        None if args.plain_tcp => (Way::Plain, None),
+        None if args.listen.ip().is_loopback() => (Way::Loopback, None),
+        None => {
+            return Err(format!(
+                "{} can be reached from other hosts, and this manager talks in clear: \
+                 add --tls DIR, which superp-cm init makes, or --plain-tcp if the network is trusted",
+                args.listen
+            ))
+        }
+    };
     // First the port: a second manager of this host must not take the store from the first.
     let listener = tokio::net::TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| format!("{}: {error}", args.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = Sqlite::open(&args.store).map_err(|error| error.to_string())?;
-    let manager = Manager::start(Box::new(store), args.term, args.plain_tcp);
+    let manager = Manager::start(Box::new(store), args.term, way);
     let manager = manager.map_err(|error| error.to_string())?;
     let term = manager.look(|_, _, term| term);
     tracing::info!("listening at {address}, term {term}");
@@ -112,12 +135,11 @@ async fn serve(args: Serve) -> Result<(), String> {
     let mut terminate = signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut interrupt = signal(tokio::signal::unix::SignalKind::interrupt())?;
     let ending = manager.clone();
-    let served =
-        axum::serve(listener, api::router(manager.clone())).with_graceful_shutdown(async move {
-            // The manager that is waited for is there.
-            let _ = ending.ending().wait_for(|ending| *ending).await;
-        });
-    let served = tokio::spawn(served.into_future());
+    let router = api::router(manager.clone());
+    let served = tokio::spawn(serve::serve(listener, router, config, async move {
+        // The manager that is waited for is there.
+        let _ = ending.ending().wait_for(|ending| *ending).await;
+    }));
     let result = tokio::select! {
         why = manager.failed() => Err(why),
         // Everything that matters is stored.

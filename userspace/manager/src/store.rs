@@ -5,12 +5,16 @@ use crate::state::{Change, ConnKey, End, Event, FabricRecord, State};
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 use std::fmt;
 use std::path::Path;
+use superp_control::manager::AuditRecord;
 
 /// How many events are kept.
 pub const EVENTS_KEPT: u64 = 20_000;
 
+/// How many records of the audit log are kept.
+pub const AUDIT_KEPT: u64 = 100_000;
+
 /// Version of the tables.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 
 /// "SUPE": marks a file as one of these.
 const APPLICATION: i64 = 0x5355_5045;
@@ -79,6 +83,16 @@ pub trait Store: Send {
 
     /// Number of the last event; 0 for none.
     fn last_event(&mut self) -> Result<u64, StoreError>;
+
+    /// Stores a record of the audit log, and gives its number; the one in the record does not count.
+    /// Also an older manager's requests, which will be refused, are recorded.
+    fn audit(&mut self, record: &AuditRecord) -> Result<u64, StoreError>;
+
+    /// Stores what came of the request that was recorded with this number.
+    fn audited(&mut self, seq: u64, status: u16, result: Option<&str>) -> Result<(), StoreError>;
+
+    /// Records of the audit log with numbers above `after`, oldest first, so many at most.
+    fn audit_log(&mut self, after: u64, limit: u64) -> Result<Vec<AuditRecord>, StoreError>;
 }
 
 /// SQLite.
@@ -100,6 +114,10 @@ impl Sqlite {
         let application: i64 = tx.query_row("PRAGMA application_id", [], |row| row.get(0))?;
         match (application, version) {
             (0, 0) => create(&tx).map_err(failed)?,
+            (APPLICATION, 1) => {
+                create_audit(&tx).map_err(failed)?;
+                tx.pragma_update(None, "user_version", SCHEMA)?;
+            }
             (APPLICATION, SCHEMA) => {}
             (APPLICATION, other) => {
                 return Err(StoreError::Failed(format!(
@@ -136,8 +154,18 @@ fn create(tx: &Transaction<'_>) -> rusqlite::Result<()> {
              seq INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
              node TEXT, connection TEXT, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;",
     )?;
+    create_audit(tx)?;
     tx.pragma_update(None, "application_id", APPLICATION)?;
     tx.pragma_update(None, "user_version", SCHEMA)
+}
+
+/// What version 2 has more than version 1.
+fn create_audit(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    tx.execute_batch(
+        "CREATE TABLE audit (
+             seq INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL, who TEXT NOT NULL,
+             role TEXT, request TEXT NOT NULL, status INTEGER, result TEXT) STRICT;",
+    )
 }
 
 /// SQLite's integers are signed; the numbers here are times and counts, far below the limit.
@@ -334,6 +362,47 @@ impl Store for Sqlite {
             .db
             .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
         Ok(unsigned(last.unwrap_or(0)))
+    }
+
+    fn audit(&mut self, record: &AuditRecord) -> Result<u64, StoreError> {
+        let tx = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let time_ms = signed(record.time_ms);
+        let all = params![time_ms, record.who, record.role, record.request];
+        tx.prepare_cached(
+            "INSERT INTO audit (time_ms, who, role, request) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(all)?;
+        let seq = tx.last_insert_rowid();
+        let oldest = seq - signed(AUDIT_KEPT);
+        tx.execute("DELETE FROM audit WHERE seq <= ?1", [oldest])?;
+        tx.commit()?;
+        Ok(unsigned(seq))
+    }
+
+    fn audited(&mut self, seq: u64, status: u16, result: Option<&str>) -> Result<(), StoreError> {
+        let sql = "UPDATE audit SET status = ?2, result = ?3 WHERE seq = ?1";
+        self.db.execute(sql, params![signed(seq), status, result])?;
+        Ok(())
+    }
+
+    fn audit_log(&mut self, after: u64, limit: u64) -> Result<Vec<AuditRecord>, StoreError> {
+        let sql = "SELECT seq, time_ms, who, role, request, status, result FROM audit
+                   WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        let mut query = self.db.prepare_cached(sql)?;
+        let rows = query.query_map([signed(after), signed(limit)], |row| {
+            Ok(AuditRecord {
+                seq: unsigned(row.get(0)?),
+                time_ms: unsigned(row.get(1)?),
+                who: row.get(2)?,
+                role: row.get(3)?,
+                request: row.get(4)?,
+                status: row.get(5)?,
+                result: row.get(6)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 }
 

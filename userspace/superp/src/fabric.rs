@@ -11,10 +11,13 @@ use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use superp_control::manager::{
-    Connection, ConnectionEnd, Event, FabricStatus, ManagerClient, ManagerError, NodeStatus, Phase,
-    Plan, Scope, Streamed, Verb, Want,
+    AuditRecord, Connection, ConnectionEnd, Event, FabricStatus, ManagerClient, ManagerError,
+    NodeStatus, Phase, Plan, Scope, Streamed, Verb, Want,
 };
 use superp_control::{Capabilities, ConnectionState};
+use superp_tls::Tls;
+use time::format_description::well_known::Rfc3339;
+use time::OffsetDateTime;
 
 /// How often it is looked at what is waited for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,8 +56,13 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
+    let tls = args.tls.as_deref().map(Tls::read).transpose()?;
+    let manager = args.manager.unwrap_or_else(|| match tls {
+        Some(_) => "https://127.0.0.1:7778".into(),
+        None => "http://127.0.0.1:7778".into(),
+    });
     let manager = Manager {
-        client: ManagerClient::new(&args.manager)?,
+        client: ManagerClient::new(&manager, tls.as_ref())?,
         runtime: runtime.map_err(|error| Failure::io("waiting for answers", &error))?,
     };
     let client = &manager.client;
@@ -115,6 +123,7 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
             until(wait.wait, || manager.phase(Phase::Down))?;
             out.done(&manager.wait(client.fabric())?)
         }
+        FabricVerb::Audit { after } => manager.audit(after, out),
         FabricVerb::Events {
             after,
             follow: false,
@@ -173,6 +182,18 @@ impl Manager {
             };
             after = last.seq;
             list.iter().try_for_each(|event| tell(event, out))?;
+        }
+    }
+
+    fn audit(&self, mut after: u64, out: &mut Out) -> Result<(), Failure> {
+        loop {
+            let list = self.wait(self.client.audit(after))?;
+            let Some(last) = list.last() else {
+                return Ok(());
+            };
+            after = last.seq;
+            list.iter()
+                .try_for_each(|record| out.either(record, |out| out.line(audited(record))))?;
         }
     }
 
@@ -285,6 +306,27 @@ fn sentence(event: &Event) -> String {
         event.time_ms % 1000,
         event.kind,
         event.text
+    )
+}
+
+/// A record of the audit log as a line.
+fn audited(record: &AuditRecord) -> String {
+    let nanos = i128::from(record.time_ms) * 1_000_000;
+    let time = OffsetDateTime::from_unix_timestamp_nanos(nanos);
+    let time = time.ok().and_then(|time| time.format(&Rfc3339).ok());
+    let role = record.role.as_deref().unwrap_or("-");
+    let status = match record.status {
+        Some(status) => status.to_string(),
+        None => "no answer".into(),
+    };
+    let result = record.result.as_deref();
+    let result = result.map_or(String::new(), |result| format!(", {result}"));
+    format!(
+        "{:>6} {} {role:<8} {} {}: {status}{result}",
+        record.seq,
+        time.unwrap_or_default(),
+        record.who,
+        record.request
     )
 }
 
@@ -418,6 +460,29 @@ fn conns(list: &[Connection], out: &mut Out) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_are_one_line_each() {
+        let mut record = AuditRecord {
+            seq: 7,
+            time_ms: 1_795_318_509_042,
+            who: "alice".into(),
+            role: Some("operator".into()),
+            request: "POST /v1/apply".into(),
+            status: Some(200),
+            result: Some("configuration 3".into()),
+        };
+        assert_eq!(
+            audited(&record),
+            "     7 2026-11-22T03:35:09.042Z operator alice POST /v1/apply: 200, configuration 3"
+        );
+        (record.role, record.who) = (None, "loopback".into());
+        (record.status, record.result) = (None, None);
+        assert_eq!(
+            audited(&record),
+            "     7 2026-11-22T03:35:09.042Z -        loopback POST /v1/apply: no answer"
+        );
+    }
 
     #[test]
     fn events_are_one_line_each() {

@@ -13,8 +13,11 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use superp_cm::engine::Manager;
+use std::time::{Duration, SystemTime};
+use superp_cm::engine::{Manager, Way};
 use superp_cm::store::Sqlite;
+use superp_tls::authority::{self, Request};
+use superp_tls::{Role, Tls};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -26,11 +29,17 @@ struct Lab {
     net: String,
     folder: PathBuf,
     nodes: usize,
+    /// The manager has TLS, and it is alice who asks.
+    secure: bool,
     manager: Option<(Manager, JoinHandle<()>)>,
 }
 
 impl Lab {
     fn new(nodes: usize) -> Self {
+        Self::with(nodes, false)
+    }
+
+    fn with(nodes: usize, secure: bool) -> Self {
         static LABS: AtomicU32 = AtomicU32::new(1);
         let lab = LABS.fetch_add(1, Ordering::SeqCst);
         let process = std::process::id();
@@ -49,15 +58,39 @@ impl Lab {
             net,
             folder,
             nodes,
+            secure,
             manager: None,
         };
+        if secure {
+            authority::init(&lab.folder.join("ca")).unwrap();
+            let day = SystemTime::now() + Duration::from_secs(24 * 3600);
+            let address = format!("{}.250", lab.net);
+            lab.issue("manager", Role::Manager, vec![address], day);
+            lab.issue("alice", Role::Operator, Vec::new(), day);
+            lab.issue("bob", Role::Viewer, Vec::new(), day);
+        }
         lab.start();
         let file = lab.file();
         std::fs::write(lab.folder.join("lab.toml"), file).unwrap();
         lab
     }
 
+    fn issue(&self, name: &str, role: Role, addresses: Vec<String>, until: SystemTime) {
+        let request = Request {
+            name: name.into(),
+            role,
+            addresses,
+            until,
+        };
+        let out = self.folder.join(name);
+        authority::issue(&self.folder.join("ca"), &request, &out).unwrap();
+    }
+
     fn start(&mut self) {
+        let tls = self.secure.then(|| {
+            let tls = Tls::read(&self.folder.join("manager")).unwrap();
+            tls.server().unwrap()
+        });
         let (address, path) = (
             format!("{}.250:7778", self.net),
             self.folder.join("manager.db"),
@@ -65,15 +98,12 @@ impl Lab {
         let started = self.runtime.block_on(async {
             let listener = TcpListener::bind(address).await.unwrap();
             let store = Sqlite::open(&path).unwrap();
-            let manager = Manager::start(Box::new(store), 1, false).unwrap();
+            let manager = Manager::start(Box::new(store), 1, Way::Loopback).unwrap();
             let (router, ending) = (superp_cm::api::router(manager.clone()), manager.clone());
-            let served = tokio::spawn(async move {
-                let end = async move {
-                    ending.ending().wait_for(|ending| *ending).await.unwrap();
-                };
-                let served = axum::serve(listener, router).with_graceful_shutdown(end);
-                served.await.unwrap();
-            });
+            let end = async move {
+                ending.ending().wait_for(|ending| *ending).await.unwrap();
+            };
+            let served = tokio::spawn(superp_tls::serve::serve(listener, router, tls, end));
             (manager, served)
         });
         self.manager = Some(started);
@@ -98,7 +128,11 @@ impl Lab {
     }
 
     fn url(&self) -> String {
-        format!("http://{}.250:7778", self.net)
+        let scheme = match self.secure {
+            true => "https",
+            false => "http",
+        };
+        format!("{scheme}://{}.250:7778", self.net)
     }
 
     fn command(&self, line: &str) -> Command {
@@ -106,6 +140,9 @@ impl Lab {
         command
             .env("SUPERP_MANAGER", self.url())
             .current_dir(&self.folder);
+        if self.secure {
+            command.env("SUPERP_TLS", "alice");
+        }
         command
     }
 
@@ -388,4 +425,42 @@ fn events_are_followed_from_one_manager_to_the_next() {
         text.starts_with("     2 ") && text.ends_with(&format!(": {second}\n")),
         "{text}"
     );
+}
+
+#[test]
+fn manager_with_tls_is_asked_with_a_certificate_whose_role_decides() {
+    let lab = Lab::with(2, true);
+    lab.text("fabric apply lab.toml --wait 180");
+    assert_eq!(
+        lines(&lab.refused("fabric --tls bob apply lab.toml")),
+        ["superp: bob has the role viewer; POST /v1/apply needs the role operator"]
+    );
+    lab.text("fabric --tls bob diff lab.toml");
+    let told = |line: &str| line.split_once("Z ").unwrap().1.to_owned();
+    let audit = lab.text("fabric audit --tls bob");
+    assert_eq!(
+        audit.lines().map(told).collect::<Vec<_>>(),
+        [
+            "operator alice POST /v1/apply: 200, configuration 1",
+            "viewer   bob POST /v1/apply: 403, \
+             bob has the role viewer; POST /v1/apply needs the role operator",
+        ]
+    );
+    assert_eq!(lab.json("fabric audit --after 1")["who"], "bob");
+    let clear = lab.url().replace("https", "http");
+    let refused = lab.refused(&format!("fabric --manager {clear}"));
+    assert!(refused.contains("write https://"), "{refused}");
+    let mut nobody = lab.command("fabric");
+    let output = nobody.env_remove("SUPERP_TLS").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("a certificate is needed"), "{text}");
+    let past = SystemTime::now() - Duration::from_secs(60);
+    lab.issue("carol", Role::Operator, Vec::new(), past);
+    let refused = lab.refused("fabric --tls carol");
+    assert!(
+        refused.contains("carol/tls.crt: the certificate of carol expired "),
+        "{refused}"
+    );
+    let absent = lab.refused("fabric --tls absent");
+    assert!(absent.contains("absent/tls.crt: No such file"), "{absent}");
 }

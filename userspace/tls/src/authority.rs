@@ -80,6 +80,11 @@ pub fn issue(dir: &Path, request: &Request, out: &Path) -> Result<(), String> {
     sign(dir, params(request)?, out)
 }
 
+/// Whether such a certificate can be made.
+pub fn check(request: &Request) -> Result<(), String> {
+    params(request).map(drop)
+}
+
 pub(crate) fn sign(dir: &Path, params: CertificateParams, out: &Path) -> Result<(), String> {
     let read = |file: &str| {
         let path = dir.join(file);

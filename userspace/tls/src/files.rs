@@ -91,9 +91,15 @@ impl Tls {
         }
     }
 
-    /// Days until the certificate expires.
-    pub fn days_left(&self) -> i64 {
-        (self.identity.until - now()) / (24 * 3600)
+    /// Tells in the log whose it is, and warns if it expires soon.
+    #[cfg(feature = "server")]
+    pub fn warn(&self) {
+        let (identity, until) = (&self.identity, date(self.identity.until));
+        let days = (identity.until - now()) / (24 * 3600);
+        match days {
+            ..30 => tracing::warn!("the certificate of the {identity} expires {until}"),
+            _ => tracing::info!("the certificate of the {identity} is valid until {until}"),
+        }
     }
 
     /// For a client, of servers that have this role.

@@ -2,13 +2,14 @@
 //! A client of the manager.
 
 use super::sse::Parser;
-use super::{Connection, Event, FabricStatus, NodeStatus, Plan, Problem};
+use super::{AuditRecord, Connection, Event, FabricStatus, NodeStatus, Plan, Problem};
 use crate::API;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
+use superp_tls::{Role, Tls};
 
 /// What an answer may take beyond what its request asks the manager to wait.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -61,19 +62,20 @@ pub enum Verb {
 #[derive(Clone, Debug)]
 pub struct ManagerClient {
     base: String,
+    scheme: &'static str,
     http: reqwest::Client,
 }
 
 impl ManagerClient {
-    /// A client of the manager at this URL, as `http://127.0.0.1:7778`.
-    pub fn new(base: &str) -> Result<Self, ManagerError> {
-        let http = reqwest::Client::builder()
-            // Whoever sets proxies for programs on this host does not mean the manager.
-            .no_proxy()
+    /// A client of the manager at this URL, as `http://127.0.0.1:7778`, or with TLS `https://…`.
+    pub fn new(base: &str, tls: Option<&Tls>) -> Result<Self, ManagerError> {
+        let http = crate::http(tls, Role::Manager)
+            .map_err(ManagerError::Answer)?
             .connect_timeout(Duration::from_secs(10))
             .build();
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
+            scheme: tls.map_or("http", |_| "https"),
             http: http.map_err(|error| ManagerError::Answer(chain(&error)))?,
         })
     }
@@ -147,9 +149,17 @@ impl ManagerClient {
         self.parse(request.query(&[("after", after)])).await
     }
 
+    /// Records of the audit log with numbers above `after`, oldest first; at most 1000.
+    pub async fn audit(&self, after: u64) -> Result<Vec<AuditRecord>, ManagerError> {
+        let request = self.request(Method::GET, &["audit"])?;
+        self.parse(request.query(&[("after", after)])).await
+    }
+
     /// Events with numbers above `after` as they happen; those to come without it.
     pub async fn stream(&self, after: Option<u64>) -> Result<EventStream, ManagerError> {
         let request = self.request(Method::GET, &["events", "stream"])?;
+        // It ends with the manager: its connection must not be taken for one to ask the next.
+        let request = request.header("connection", "close");
         let request = match after {
             Some(after) => request.header("last-event-id", after),
             None => request,
@@ -181,8 +191,21 @@ impl ManagerClient {
         let wrong =
             || ManagerError::Unreachable(format!("{} is not the URL of a manager", self.base));
         let mut url = reqwest::Url::parse(&self.base).map_err(|_| wrong())?;
-        if url.scheme() != "http" {
-            return Err(wrong());
+        match (url.scheme(), self.scheme) {
+            (given, wanted) if given == wanted => {}
+            ("https", _) => {
+                return Err(ManagerError::Answer(format!(
+                    "{}: a certificate is needed to ask it: --tls DIR, or SUPERP_TLS in the environment",
+                    self.base
+                )))
+            }
+            ("http", _) => {
+                return Err(ManagerError::Answer(format!(
+                    "{}: it would be asked in clear, though there is a certificate: write https://",
+                    self.base
+                )))
+            }
+            _ => return Err(wrong()),
         }
         url.path_segments_mut()
             .map_err(|()| wrong())?
@@ -230,6 +253,9 @@ impl ManagerClient {
 
     fn failed(&self, error: &reqwest::Error) -> ManagerError {
         let base = &self.base;
+        if let Some(why) = superp_tls::explain(error) {
+            return ManagerError::Answer(format!("{base}: {why}"));
+        }
         match error.is_connect() {
             true => ManagerError::Unreachable(format!("no manager at {base}: {}", chain(error))),
             false => ManagerError::Answer(format!("{base}: {}", chain(error))),

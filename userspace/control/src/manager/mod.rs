@@ -321,6 +321,28 @@ impl fmt::Display for Want {
     }
 }
 
+/// A request to change something, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditRecord {
+    /// Its number, 1 and up.
+    pub seq: u64,
+    /// When, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The name in the certificate of who asked. Without TLS `loopback`, or the address.
+    pub who: String,
+    /// The role in the certificate: `viewer`, `operator`, `agent` or `manager`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// What was asked, as `POST /v1/apply`; cut after 256 bytes.
+    pub request: String,
+    /// Status of the HTTP answer. Without one, who asked went away before, or the manager ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The result: the configuration that was applied, or why nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {

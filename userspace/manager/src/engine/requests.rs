@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What people ask of the manager.
 
-use super::{Inner, Manager, Refusal};
+use super::{Inner, Manager, Refusal, Way};
 use crate::decide;
 use crate::fabric::{self, Fabric};
 use crate::plan::{self, Plan};
 use crate::state::{now_ms, Change, ConnKey, ConnRecord, Event, Phase, State, Want};
+use crate::store::StoreError;
+use superp_control::manager::AuditRecord;
 
 impl Manager {
     /// What applying a fabric file would do.
@@ -39,13 +41,28 @@ impl Manager {
             .iter()
             .find(|(_, node)| !is_loopback(&node.agent));
         match far {
-            Some((name, node)) if !self.shared.plain => Err(Refusal::Conflict(format!(
+            Some((name, node)) if matches!(self.shared.way, Way::Loopback) => Err(Refusal::Conflict(format!(
                 "the agent of {name} is at {}, on another host, and this manager talks in clear; \
-                 if the network between them is trusted, start it with --plain-tcp",
+                 start it with --tls DIR, or with --plain-tcp if the network between them is trusted",
                 node.agent
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Records a request in the audit log, before anything is done; its number.
+    pub fn audit(&self, record: &AuditRecord) -> Result<u64, StoreError> {
+        self.lock().store.audit(record)
+    }
+
+    /// Records what came of it.
+    pub fn audited(&self, seq: u64, status: u16, result: Option<&str>) -> Result<(), StoreError> {
+        self.lock().store.audited(seq, status, result)
+    }
+
+    /// Records of the audit log after a number.
+    pub fn audit_log(&self, after: u64, limit: u64) -> Result<Vec<AuditRecord>, StoreError> {
+        self.lock().store.audit_log(after, limit)
     }
 
     /// Shuts every node down.

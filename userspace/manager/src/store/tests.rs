@@ -225,6 +225,67 @@ fn old_events_are_dropped() {
     });
 }
 
+fn record(who: &str) -> AuditRecord {
+    AuditRecord {
+        seq: 0,
+        time_ms: 7,
+        who: who.into(),
+        role: Some("operator".into()),
+        request: "POST /v1/apply".into(),
+        status: None,
+        result: None,
+    }
+}
+
+#[test]
+fn requests_are_recorded_before_and_after_whatever_the_term() {
+    each_kind("audit", |open| {
+        let mut store = open();
+        let one = store.audit(&record("alice")).unwrap();
+        let two = store.audit(&record("bob")).unwrap();
+        assert_eq!((one, two), (1, 2));
+        store.audited(two, 409, Some("the fabric is down")).unwrap();
+        let begun = AuditRecord {
+            seq: 1,
+            ..record("alice")
+        };
+        let done = AuditRecord {
+            seq: 2,
+            status: Some(409),
+            result: Some("the fabric is down".into()),
+            ..record("bob")
+        };
+        drop(store);
+        let mut store = open();
+        let log = store.audit_log(0, 9).unwrap();
+        assert_eq!(log, [begun.clone(), done.clone()]);
+        assert_eq!(store.audit_log(0, 1).unwrap(), [begun]);
+        assert_eq!(store.audit_log(1, 9).unwrap(), [done]);
+    });
+}
+
+#[test]
+fn store_of_version_1_gets_an_audit_log_and_keeps_what_it_has() {
+    let folder = Folder::new("version-1");
+    let path = folder.0.join("x");
+    let mut store = Sqlite::open(&path).unwrap();
+    let term = store.begin_term(1).unwrap();
+    store.commit(term, &changes()).unwrap();
+    let before = store.load().unwrap();
+    // What it was before there was an audit log.
+    store.db.execute_batch("DROP TABLE audit").unwrap();
+    store.db.pragma_update(None, "user_version", 1).unwrap();
+    drop(store);
+    let mut store = Sqlite::open(&path).unwrap();
+    assert_eq!(store.load().unwrap(), before);
+    assert_eq!(store.audit(&record("alice")).unwrap(), 1);
+    drop(store);
+    assert_eq!(
+        Sqlite::open(&path).unwrap().audit_log(0, 9).unwrap().len(),
+        1
+    );
+}
+
 #[test]
 fn file_of_something_else_is_refused() {
     let folder = Folder::new("foreign");

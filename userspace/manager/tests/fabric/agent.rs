@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use superp_control::*;
+use superp_tls::serve::serve;
+use superp_tls::Tls;
 use tokio::sync::Notify;
 
 /// What happens instead of an answer to one of the requests that change something.
@@ -92,6 +94,15 @@ fn refuse<T>(kind: ProblemKind, status: u16, detail: impl Into<String>) -> Resul
 impl Agent {
     /// Starts an agent that listens there.
     pub(crate) async fn start(address: String, world: &Arc<World>) -> Arc<Self> {
+        Self::start_with(address, world, None).await
+    }
+
+    /// Starts an agent that listens there, with TLS if that is given.
+    pub(crate) async fn start_with(
+        address: String,
+        world: &Arc<World>,
+        tls: Option<&Tls>,
+    ) -> Arc<Self> {
         let agent = Arc::new(Self {
             address: address.clone(),
             kernel: Mutex::default(),
@@ -112,7 +123,8 @@ impl Agent {
             .route("/v1/connections/{cid}/reset", post(reset_conn))
             .route("/v1/events", get(events))
             .with_state(agent.clone());
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let config = tls.map(|tls| tls.server().unwrap());
+        tokio::spawn(serve(listener, router, config, std::future::pending()));
         world.agents.lock().unwrap().push(agent.clone());
         agent
     }

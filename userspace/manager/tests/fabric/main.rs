@@ -3,6 +3,7 @@
 
 mod agent;
 mod observe;
+mod secure;
 
 use agent::{Agent, Crash, World};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use superp_control::manager::{Connection, Event, FabricStatus, NodeStatus, Phase, Plan, Want};
 use superp_control::ConnectionState;
+use superp_tls::{Role, Tls};
 
 /// Nothing here takes this long unless it hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -24,12 +26,19 @@ struct Lab {
     net: String,
     folder: PathBuf,
     manager: Arc<Mutex<Option<Child>>>,
+    /// With TLS, the operator's.
+    tls: Option<Tls>,
     http: reqwest::Client,
 }
 
 impl Lab {
     /// So many agents, and a manager.
     async fn new(count: usize) -> Self {
+        Self::with(count, false).await
+    }
+
+    /// The same, with TLS or without.
+    async fn with(count: usize, secure: bool) -> Self {
         static LABS: AtomicU32 = AtomicU32::new(1);
         let lab = LABS.fetch_add(1, Ordering::SeqCst);
         let process = std::process::id();
@@ -39,8 +48,16 @@ impl Lab {
         std::fs::create_dir_all(&folder).unwrap();
         let world = Arc::new(World::default());
         let mut agents = Vec::new();
+        let tls = secure.then(|| {
+            secure::init(&folder, &net);
+            secure::issue(&folder, Role::Operator, "alice", None)
+        });
         for number in 1..=count {
-            agents.push(Agent::start(format!("{net}.{number}:7779"), &world).await);
+            let address = format!("{net}.{number}");
+            let name = format!("xpu{number:02}");
+            let own = secure.then(|| secure::issue(&folder, Role::Agent, &name, Some(&address)));
+            let agent = Agent::start_with(format!("{address}:7779"), &world, own.as_ref());
+            agents.push(agent.await);
         }
         let manager: Arc<Mutex<Option<Child>>> = Arc::default();
         let victim = manager.clone();
@@ -57,7 +74,8 @@ impl Lab {
             net,
             folder,
             manager,
-            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            http: secure::http(tls.as_ref()),
+            tls,
         };
         lab.start();
         lab
@@ -78,6 +96,8 @@ impl Lab {
                 "--store",
             ])
             .arg(self.folder.join("manager.db"))
+            .args(self.tls.as_ref().map(|_| "--tls"))
+            .args(self.tls.as_ref().map(|_| self.folder.join("ca/manager")))
             .stderr(Stdio::from(log))
             .spawn();
         *self.manager.lock().unwrap() = Some(child.unwrap());
@@ -88,7 +108,8 @@ impl Lab {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://{}.250:7778/{path}", self.net)
+        let scheme = self.tls.as_ref().map_or("http", |_| "https");
+        format!("{scheme}://{}.250:7778/{path}", self.net)
     }
 
     /// Asks the manager, which is started again if it was killed.
@@ -447,7 +468,7 @@ async fn document_describes_every_path_and_no_other() {
     let lab = Lab::new(1).await;
     let document: serde_json::Value = lab.get("openapi.json").await;
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 21);
+    assert_eq!(paths.len(), 22);
     for (path, methods) in paths {
         for method in methods.as_object().unwrap().keys() {
             let path = path

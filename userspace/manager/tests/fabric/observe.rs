@@ -10,8 +10,8 @@ use superp_control::manager::{
 use superp_control::ConnectionState;
 
 impl Lab {
-    fn client(&self) -> ManagerClient {
-        ManagerClient::new(&self.url("")).unwrap()
+    pub(crate) fn client(&self) -> ManagerClient {
+        ManagerClient::new(&self.url(""), self.tls.as_ref()).unwrap()
     }
 
     async fn text(&self, path: &str) -> String {

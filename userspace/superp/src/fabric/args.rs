@@ -7,15 +7,13 @@ use superp_control::manager::Scope;
 
 #[derive(Args)]
 pub(crate) struct Fabric {
-    /// The connection manager.
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "SUPERP_MANAGER",
-        default_value = "http://127.0.0.1:7778"
-    )]
-    pub(crate) manager: String,
+    /// The connection manager; http://127.0.0.1:7778 unless told, or with --tls https://127.0.0.1:7778.
+    #[arg(long, global = true, value_name = "URL", env = "SUPERP_MANAGER")]
+    pub(crate) manager: Option<String>,
+
+    /// TLS, with the ca.crt, tls.crt and tls.key in this directory, as "superp-cm issue" makes it.
+    #[arg(long, global = true, value_name = "DIR", env = "SUPERP_TLS")]
+    pub(crate) tls: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(crate) verb: Option<FabricVerb>,
@@ -79,6 +77,12 @@ pub(crate) enum FabricVerb {
     Shutdown {
         #[command(flatten)]
         wait: Wait,
+    },
+    /// Show who asked the manager to change something, and what came of it.
+    Audit {
+        /// Records with higher numbers.
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        after: u64,
     },
     /// Show events: those that the manager keeps, or with --follow those to come.
     Events {
