@@ -3,11 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+mod ask;
 mod certificates;
 
+use ask::What;
 use clap::{Parser, Subcommand};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use superp_cm::engine::{Manager, Way};
@@ -33,6 +35,12 @@ enum Verb {
     Init(certificates::Init),
     /// Make a certificate, for an agent or for who talks to the manager.
     Issue(certificates::Issue),
+    /// Show what a fabric file makes: every node with its connections. Nothing is changed.
+    Plan(ask::Ask),
+    /// Show what applying a fabric file would change. Nothing is changed.
+    Diff(ask::Ask),
+    /// Apply a fabric file. Applied again it changes nothing.
+    Apply(ask::Ask),
     /// Read a fabric file and tell its mistakes; no manager is needed.
     Check {
         /// The fabric file.
@@ -75,6 +83,9 @@ fn main() -> ExitCode {
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve(args)),
         (Ok(_), Verb::Init(args)) => certificates::init(args),
         (Ok(_), Verb::Issue(args)) => certificates::issue(args),
+        (Ok(runtime), Verb::Plan(args)) => runtime.block_on(ask::run(What::Plan, args)),
+        (Ok(runtime), Verb::Diff(args)) => runtime.block_on(ask::run(What::Diff, args)),
+        (Ok(runtime), Verb::Apply(args)) => runtime.block_on(ask::run(What::Apply, args)),
         (Ok(_), Verb::Check { file }) => check(&file),
     };
     match result {
@@ -86,9 +97,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn check(file: &PathBuf) -> Result<(), String> {
-    let path = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{path}: {error}"))?;
+fn check(file: &Path) -> Result<(), String> {
+    let (path, text) = ask::read(file)?;
     let fabric = fabric::read(&text).map_err(|mistakes| fabric::show(&path, &text, &mistakes))?;
     println!(
         "{path}: the fabric {} of {} nodes and {} connections",

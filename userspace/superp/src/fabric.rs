@@ -12,10 +12,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use superp_control::manager::{
     AuditRecord, Connection, ConnectionEnd, Event, FabricStatus, ManagerClient, ManagerError,
-    NodeStatus, Phase, Plan, Scope, Streamed, Verb, Want,
+    NodeStatus, Phase, Scope, Streamed, Verb, Want,
 };
 use superp_control::{Capabilities, ConnectionState};
-use superp_tls::Tls;
 use time::format_description::well_known::Rfc3339;
 use time::OffsetDateTime;
 
@@ -56,13 +55,8 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let tls = args.tls.as_deref().map(Tls::read).transpose()?;
-    let manager = args.manager.unwrap_or_else(|| match tls {
-        Some(_) => "https://127.0.0.1:7778".into(),
-        None => "http://127.0.0.1:7778".into(),
-    });
     let manager = Manager {
-        client: ManagerClient::new(&manager, tls.as_ref())?,
+        client: ManagerClient::at(args.manager, args.tls.as_deref())?,
         runtime: runtime.map_err(|error| Failure::io("waiting for answers", &error))?,
     };
     let client = &manager.client;
@@ -91,12 +85,12 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
         FabricVerb::Diff { file } => {
             let (path, text) = read(&file)?;
             let plan = manager.wait(client.plan(&path, text))?;
-            out.either(&plan, |out| differences(&plan, out))
+            out.either(&plan, |out| out.line(plan.changes().trim_end()))
         }
         FabricVerb::Apply { file, wait } => {
             let (path, text) = read(&file)?;
             let plan = manager.wait(client.apply(&path, text))?;
-            out.either(&plan, |out| differences(&plan, out))?;
+            out.either(&plan, |out| out.line(plan.changes().trim_end()))?;
             out.flush()?;
             let done = until(wait.wait, || manager.phase(Phase::Running));
             done.map_err(Failure::without_json)
@@ -174,27 +168,33 @@ impl Manager {
         Ok(waiting)
     }
 
-    fn events(&self, mut after: u64, out: &mut Out) -> Result<(), Failure> {
+    /// Tells all that there is after a number, a page at a time.
+    fn pages<T, P: Future<Output = Result<Vec<T>, ManagerError>>>(
+        &self,
+        mut after: u64,
+        page: impl Fn(u64) -> P,
+        number: impl Fn(&T) -> u64,
+        mut tell: impl FnMut(&T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         loop {
-            let list = self.wait(self.client.events(after))?;
+            let list = self.wait(page(after))?;
             let Some(last) = list.last() else {
                 return Ok(());
             };
-            after = last.seq;
-            list.iter().try_for_each(|event| tell(event, out))?;
+            after = number(last);
+            list.iter().try_for_each(&mut tell)?;
         }
     }
 
-    fn audit(&self, mut after: u64, out: &mut Out) -> Result<(), Failure> {
-        loop {
-            let list = self.wait(self.client.audit(after))?;
-            let Some(last) = list.last() else {
-                return Ok(());
-            };
-            after = last.seq;
-            list.iter()
-                .try_for_each(|record| out.either(record, |out| out.line(audited(record))))?;
-        }
+    fn events(&self, after: u64, out: &mut Out) -> Result<(), Failure> {
+        let page = |after| self.client.events(after);
+        self.pages(after, page, |event| event.seq, |event| tell(event, out))
+    }
+
+    fn audit(&self, after: u64, out: &mut Out) -> Result<(), Failure> {
+        let page = |after| self.client.audit(after);
+        let tell = |record: &AuditRecord| out.either(record, |out| out.line(audited(record)));
+        self.pages(after, page, |record| record.seq, tell)
     }
 
     fn follow(
@@ -328,18 +328,6 @@ fn audited(record: &AuditRecord) -> String {
         record.who,
         record.request
     )
-}
-
-fn differences(plan: &Plan, out: &mut Out) -> Result<(), Failure> {
-    if !plan.changed {
-        return out.line(format_args!(
-            "nothing changes: configuration {} is this one",
-            plan.generation
-        ));
-    }
-    out.line(format_args!("configuration {}", plan.generation))?;
-    let mut lines = plan.differences.iter();
-    lines.try_for_each(|line| out.line(format_args!("  {line}")))
 }
 
 fn fabric(status: &FabricStatus, out: &mut Out) -> Result<(), Failure> {

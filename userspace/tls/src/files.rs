@@ -2,7 +2,7 @@
 //! The directory of one program: the authority's certificate, its own one, and the key.
 
 use crate::explain::date;
-use crate::verify::{ClientRoles, ServerRole};
+use crate::verify::ServerRole;
 use crate::{Identity, Role};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -122,7 +122,7 @@ impl Tls {
         Ok(config)
     }
 
-    /// For a server, of clients with any role.
+    /// For a server, of clients whose roles [`crate::serve`] looks at.
     pub fn server(&self) -> Result<ServerConfig, String> {
         let provider = self.provider.clone();
         let inner =
@@ -132,7 +132,7 @@ impl Tls {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(Arc::new(ClientRoles::new(inner)))
+            .with_client_cert_verifier(inner)
             .with_single_cert(self.chain.clone(), self.key.clone_key())
             .map_err(|error| error.to_string())?;
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -130,8 +130,9 @@ async fn known(
         }
         Err(_) => return tracing::info!(%peer, "a client is refused: it does not speak"),
     };
-    let Some(identity) = identity(&stream) else {
-        return tracing::error!(%peer, "a client has no certificate and was not refused");
+    let identity = match identity(&stream) {
+        Ok(identity) => identity,
+        Err(why) => return tracing::info!(%peer, "a client is refused: {why}"),
     };
     let until = UNIX_EPOCH + Duration::from_secs(identity.until.try_into().unwrap_or(0));
     let left = until.duration_since(SystemTime::now()).unwrap_or_default();
@@ -141,9 +142,9 @@ async fn known(
     }
 }
 
-fn identity(stream: &TlsStream<TcpStream>) -> Option<Identity> {
-    let chain = stream.get_ref().1.peer_certificates()?;
-    Identity::read(chain.first()?).ok()
+fn identity(stream: &TlsStream<TcpStream>) -> Result<Identity, String> {
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    Identity::read(chain.first().ok_or("it shows no certificate")?)
 }
 
 /// Reads what a client that was refused still sends: a socket that is closed before tells it nothing

