@@ -16,8 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What asks servers of one role: with TLS and nothing else, or in clear.
 pub fn http(tls: Option<&Tls>, server: Role) -> Result<reqwest::ClientBuilder, String> {
-    // Whoever sets proxies for programs on this host does not mean managers and agents.
-    let http = reqwest::Client::builder().no_proxy();
+    let http = reqwest::Client::builder()
+        // Whoever sets proxies for programs on this host does not mean managers and agents.
+        .no_proxy()
+        // An agent must not send the manager's commands on to another one.
+        .redirect(reqwest::redirect::Policy::none());
     Ok(match tls {
         Some(tls) => http
             .https_only(true)

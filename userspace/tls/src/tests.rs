@@ -74,11 +74,18 @@ async fn start(tls: Option<ServerConfig>) -> SocketAddr {
 
 /// What a server says, or why there is nothing.
 async fn ask(address: SocketAddr, config: ClientConfig) -> Result<String, String> {
-    let http = reqwest::Client::builder()
+    said(&client(config), address).await
+}
+
+fn client(config: ClientConfig) -> reqwest::Client {
+    reqwest::Client::builder()
         .no_proxy()
         .use_preconfigured_tls(config)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+async fn said(http: &reqwest::Client, address: SocketAddr) -> Result<String, String> {
     let asked = async {
         let answer = http.get(format!("https://{address}/")).send().await?;
         answer.text().await
@@ -314,6 +321,32 @@ fn what_cannot_be_right_is_refused_with_what_would_be() {
         text.contains("has the role manager; the role agent is wanted here"),
         "{text}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_ends_when_the_certificate_of_its_client_expires() {
+    let fabric = Fabric::new();
+    let server = fabric.tls(Role::Manager);
+    let address = start(Some(server.server().unwrap())).await;
+    // Longer and longer: on a busy machine the first may be over before it is used.
+    for seconds in [2, 8, 32] {
+        let mut request = Fabric::request(Role::Viewer);
+        request.name = format!("for-{seconds}");
+        request.until = SystemTime::now() + Duration::from_secs(seconds);
+        let tls = Tls::load(&fabric.issue(&request)).unwrap();
+        let http = client(tls.client(Role::Manager).unwrap());
+        let late = request.until + Duration::from_secs(60);
+        let mut answered = 0;
+        while said(&http, address).await.is_ok() {
+            answered += 1;
+            assert!(SystemTime::now() < late, "it is answered for ever");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        if answered > 0 {
+            return;
+        }
+    }
+    panic!("nothing was answered");
 }
 
 /// Reads an answer up to what it must contain.

@@ -352,3 +352,16 @@ async fn fabric_file_is_planned_and_applied_by_command() {
     );
     assert!(refused.starts_with("lab.toml:1:"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_are_not_sent_on_to_where_an_agent_says() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/status", listener.local_addr().unwrap());
+    let on = || async { axum::response::Redirect::temporary("/v1/elsewhere") };
+    let router = axum::Router::new()
+        .route("/v1/status", axum::routing::any(on))
+        .fallback(|| async { "elsewhere" });
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let answer = http(None).post(url).body("{}").send().await.unwrap();
+    assert_eq!(answer.status(), 307);
+}
