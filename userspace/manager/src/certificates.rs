@@ -69,7 +69,7 @@ pub(crate) fn issue(args: Issue) -> Result<(), String> {
     let request = Request::new(&args.name, args.role, args.address, args.days);
     authority::issue(&args.dir, &request, &args.out)?;
     println!(
-        "{} for the {} {}, valid for {} days: --tls DIR for the program that has it",
+        "{}: a certificate of the {} {}, valid for {} days; its owner gives the directory as --tls",
         args.out.display(),
         args.role,
         args.name,

@@ -65,7 +65,7 @@ fn certificate(bad: &Bad) -> String {
         } => format!(
             "its certificate is not for {}, but for {}",
             expected.to_str(),
-            presented.join(", ")
+            names(presented).join(", ")
         ),
         Bad::InvalidPurpose | Bad::InvalidPurposeContext { .. } => {
             "its certificate is not for this: the role in it decides what it can be used for".into()
@@ -76,6 +76,17 @@ fn certificate(bad: &Bad) -> String {
         },
         other => format!("its certificate is refused: {other}"),
     }
+}
+
+/// Names and addresses, from what webpki writes: `DnsName("x")`, `IpAddress(10.0.0.1)`, and others.
+fn names(presented: &[String]) -> Vec<&str> {
+    let names = presented.iter().filter_map(|text| {
+        let mut inner = ["DnsName(", "IpAddress("]
+            .iter()
+            .filter_map(|kind| text.strip_prefix(kind));
+        Some(inner.next()?.strip_suffix(')')?.trim_matches('"'))
+    });
+    names.collect()
 }
 
 /// A time, from seconds since 1970.

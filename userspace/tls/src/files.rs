@@ -94,11 +94,11 @@ impl Tls {
     /// Tells in the log whose it is, and warns if it expires soon.
     #[cfg(feature = "server")]
     pub fn warn(&self) {
-        let (identity, until) = (&self.identity, date(self.identity.until));
-        let days = (identity.until - now()) / (24 * 3600);
+        let Identity { name, role, until } = &self.identity;
+        let (days, until) = ((until - now()) / (24 * 3600), date(*until));
         match days {
-            ..30 => tracing::warn!("the certificate of the {identity} expires {until}"),
-            _ => tracing::info!("the certificate of the {identity} is valid until {until}"),
+            ..30 => tracing::warn!("the certificate of {name} ({role}) expires {until}"),
+            _ => tracing::info!("the certificate of {name} ({role}) is valid until {until}"),
         }
     }
 

@@ -98,9 +98,3 @@ impl Identity {
         }
     }
 }
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.role, self.name)
-    }
-}

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -32,6 +33,15 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// Largest head of a request, bytes.
 const HEAD_MAX: usize = 64 << 10;
+
+/// What TLS begins with: a record of the type "handshake" (RFC 8446, 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// For who asks in clear where TLS is spoken.
+const CLEAR: &str = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\
+    Content-Type: application/problem+json\r\n\r\n\
+    {\"type\":\"urn:superp:problem:malformed\",\"title\":\"The request is malformed\",\"status\":400,\
+    \"detail\":\"TLS is spoken here: ask with https:// and a certificate, --tls DIR\"}";
 
 /// Who asks; every request that [`serve`] passes on has it among its extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,13 +125,21 @@ pub async fn serve(
 /// Answers the owner of a certificate, for as long as it is valid.
 async fn known(
     tls: TlsAcceptor,
-    stream: TcpStream,
+    mut stream: TcpStream,
     peer: SocketAddr,
     router: Router,
     watcher: Watcher,
 ) {
+    let mut first = [0];
+    let end = Instant::now() + HANDSHAKE_TIME;
+    let begun = tokio::time::timeout_at(end, stream.peek(&mut first)).await;
+    if matches!(begun, Ok(Ok(1))) && first[0] != HANDSHAKE {
+        tracing::info!(%peer, "a client is refused: it does not speak TLS");
+        let _ = tokio::time::timeout_at(end, stream.write_all(CLEAR.as_bytes())).await;
+        return linger(stream).await;
+    }
     let accepting = tls.accept(stream).into_fallible();
-    let stream = match tokio::time::timeout(HANDSHAKE_TIME, accepting).await {
+    let stream = match tokio::time::timeout_at(end, accepting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err((error, stream))) => {
             let why = explain(&error).unwrap_or_else(|| error.to_string());

@@ -61,7 +61,6 @@ pub(super) async fn guard(
     let allowed = caller.may(roles, &what);
     let (who, role) = caller.who();
     let refuse = |why: &String| {
-        tracing::warn!("refused: {why}");
         problem(
             StatusCode::FORBIDDEN,
             "The role does not allow it",
@@ -71,7 +70,10 @@ pub(super) async fn guard(
     if reads {
         return match &allowed {
             Ok(()) => next.run(request).await,
-            Err(why) => refuse(why),
+            Err(why) => {
+                tracing::info!("refused: {why}");
+                refuse(why)
+            }
         };
     }
     let record = AuditRecord {

@@ -162,7 +162,10 @@ async fn only_who_has_a_certificate_of_the_authority_gets_an_answer() {
         "its certificate is of another authority than ours (ca.crt)"
     );
     let plain = http(None).get(lab.url("v1/fabric").replace("https", "http"));
-    plain.send().await.unwrap_err();
+    let refused = plain.send().await.unwrap();
+    assert_eq!(refused.status(), 400);
+    let problem: Problem = refused.json().await.unwrap();
+    assert!(problem.detail.contains("https://"), "{}", problem.detail);
     let base = lab.url("");
     let Err(ManagerError::Answer(text)) = ManagerClient::new(&base, None).unwrap().fabric().await
     else {
@@ -196,7 +199,7 @@ async fn who_is_no_agent_of_this_address_is_not_commanded() {
         ),
         format!(
             "node xpu03: waiting for READY: no connection to {third}:7779: \
-             its certificate is not for {third}, but for "
+             its certificate is not for {third}, but for 192.0.2.3"
         ),
     ];
     let end = Instant::now() + LIMIT;
