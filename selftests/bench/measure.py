@@ -30,6 +30,8 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = {"64KiB": 64 * KIB, "1MiB": MIB}
 # Memory that messages go round in: of superp perf, and so of bare frames.
 SPAN = {64: 4 * KIB, 64 * KIB: 4 * MIB, MIB: 16 * MIB}
+# Besides one.
+QUEUE_PAIRS = (16, 256)
 PINGPONG = TOP / "build/selftests/bench/pingpong"
 PORTS = {"sleep": 4001, "spin": 4002}
 # Connections: of each encapsulation, and one that does not pack requests.
@@ -85,7 +87,7 @@ class Bench:
                     "encap", encapsulation, "dev", "eth0", "local", f"10.23.0.{number}", "ext", "on",
                 )  # fmt: skip
                 self.nodes.superp(number, "conn", "start", str(cid))
-        self.remote = json.loads(self.serve("superp", "-j", "perf", "serve", "--size", "16M").readline())["remote"]
+        self.serve("superp", "-j", "perf", "serve", "--size", "16M").readline()
         self.versions["superp"] = run("superp", "--version").split()[-1]
 
     def retransmits(self, cid):
@@ -98,11 +100,11 @@ class Bench:
         self.sent_again[cid] = total
         return total - before
 
-    def superp(self, cid, operation, measure, size):
+    def superp(self, cid, operation, measure, size, queue_pairs=1):
         """One run, in which all that is moved is compared with what should be moved."""
         found = json.loads(
             self.nodes.superp(
-                1, "-j", "perf", operation, measure, "10.23.0.2", "--cid", str(cid), "--remote", self.remote,
+                1, "-j", "perf", operation, measure, "10.23.0.2", "--cid", str(cid), "--qps", str(queue_pairs),
                 "--size", str(size), "--duration", str(self.ms / 1000), "--verify",
             )  # fmt: skip
         )
@@ -220,6 +222,14 @@ def figures(bench):
                 )  # fmt: skip
         yield f"{way}-write-latency", "ns", "superp", lambda cid=cid: bench.superp(cid, "write", "lat", 8)
         yield f"{way}-write-rate", "op/s", "superp", lambda cid=cid: bench.superp(cid, "write", "rate", 64)
+    for name, size in SIZES.items():
+        yield f"sunh-send-{name}", "B/s", "superp", lambda size=size: bench.superp(SUNH, "send", "bw", size)
+    yield "sunh-send-latency", "ns", "superp", lambda: bench.superp(SUNH, "send", "lat", 8)
+    for queue_pairs in QUEUE_PAIRS:
+        yield (
+            f"sunh-write-rate-{queue_pairs}qp", "op/s", "superp",
+            lambda queue_pairs=queue_pairs: bench.superp(SUNH, "write", "rate", 64, queue_pairs),
+        )  # fmt: skip
     yield "sunh-write-rate-unpacked", "op/s", "superp", lambda: bench.superp(UNPACKED, "write", "rate", 64)
     yield "tcp-stream", "B/s", "tcp", bench.tcp_stream
     for way in PORTS:

@@ -32,6 +32,11 @@ def bars(home):
     yield "sunh-write-rate", ("rxe-write-rate",), ">= 20"
     yield "sunh-write-rate", ("sunh-write-rate-unpacked",), ">= 3"
     yield "sunh-write-rate", ("frames-rate",), None
+    for queue_pairs in (16, 256):
+        yield f"sunh-write-rate-{queue_pairs}qp", ("sunh-write-rate",), ">= 0.83"
+    for size in SIZES:
+        yield f"sunh-send-{size}", (f"sunh-write-{size}",), None
+    yield "sunh-send-latency", ("sunh-write-latency",), None
     yield "udp-write-latency", ("sunh-write-latency",), "<= 1.15"
     yield "udp-write-rate", ("sunh-write-rate",), ">= 0.85"
 

@@ -30,6 +30,7 @@ PRESENT = (
     "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
     "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
     "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
+    "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-latency", "sunh-write-rate-16qp", "sunh-write-rate-256qp",
     "sunh-write-rate-unpacked",
 )  # fmt: skip
 ABSENT = (

@@ -258,11 +258,25 @@ drain_node() {
 	on fx3 superp ping 10.23.0.1 -c 1 -W 20 -q
 }
 
+# scrape URL: metrics, as Prometheus gets them.
+scrape() { python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' "$1/metrics"; }
+
 # metric LINE: the manager's metrics have this line.
 metric() {
-	python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' \
-		"$SUPERP_MANAGER/metrics" >"$folder/metrics" || return 1
+	scrape "$SUPERP_MANAGER" >"$folder/metrics" || return 1
 	grep -Fx "$1" "$folder/metrics" || { cat "$folder/metrics"; why; return 1; }
+}
+
+# All that the dashboard and the alerts speak of is told, by the manager or an agent.
+monitored() {
+	local monitoring=../userspace/monitoring told=0 metric
+	{ scrape "$SUPERP_MANAGER" && scrape http://10.99.0.1:7779; } >"$folder/metrics" || return 1
+	grep -ohE '\bsuperp_[a-z0-9_]+' $monitoring/superp-dashboard.json $monitoring/superp-alerts.yml | sort -u >"$folder/spoken"
+	[ "$(wc -l <"$folder/spoken")" -gt 20 ] || { echo "few metrics found"; return 1; }
+	while read -r metric; do
+		grep -q "^# TYPE $metric " "$folder/metrics" || { echo "nobody tells $metric"; told=1; }
+	done <"$folder/spoken"
+	return "$told"
 }
 
 # "Shutdown node": connections and programs end, every node says that it is done, and another
@@ -296,5 +310,6 @@ tap_case "an agent and the manager are killed and start again; nothing that runs
 tap_case "a cut link breaks a connection, and the manager heals it" cut_link
 tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
 tap_case "a node is drained and restarted, which events and metrics tell" drain_node
+tap_case "the dashboard and the alerts speak of metrics that there are" monitored
 tap_case "system shutdown, and another configuration" system_shutdown
 tap_end

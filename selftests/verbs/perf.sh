@@ -9,9 +9,9 @@ cd "$(dirname "$0")/.."
 . lib/superp.sh
 trap nodes_down EXIT
 
-# measure OPERATION MEASURE OPTION…: at node A, as JSON in $result.
+# measure OPERATION MEASURE OPTION…: at node A, as JSON in $result. The server tells where its memory is.
 measure() {
-	result=$(on "$nodeA" superp -j perf "$1" "$2" "$peer" --cid "$cid" --remote "$remote" "${@:3}") ||
+	result=$(on "$nodeA" superp -j perf "$1" "$2" "$peer" --cid "$cid" "${@:3}") ||
 		{ echo "$result"; return 1; }
 }
 
@@ -41,6 +41,14 @@ depths() {
 	moves "$1" rate 64 3000 --depth 256 --batch 64
 }
 
+# Requests of a queue pair whose ring has no room wait for those of no other.
+queue_pairs() {
+	moves "$1" rate 64 1001 --qps 7 --depth 3 --batch 2 || return 1
+	tap_equal 7 "$(field queue-pairs)" "queue pairs" || return 1
+	moves "$1" rate 64 3000 --qps 256 --depth 8 || return 1
+	moves "$1" bw 65536 100 --qps 4 --depth 4
+}
+
 latencies() {
 	moves "$1" lat 16 300 "${@:2}" || return 1
 	jq -e '."latency-ns" | .samples == 300 and .min > 0 and .min <= .p50 and .p50 <= .p90 and .p90 <= .p99
@@ -55,6 +63,7 @@ by_time() {
 
 additions() {
 	moves atomic rate 8 500 --depth 32 || return 1
+	moves atomic rate 8 500 --depth 4 --qps 8 || return 1
 	moves atomic lat 8 100
 }
 
@@ -66,6 +75,9 @@ refused() {
 	tap_equal 2 "$(field minor)" "minor code" || return 1
 	tap_equal '"EACCES"' "$(field errno)" "errno"
 }
+
+# Memory that the server does not have is noticed before anything moves.
+too_much() { tap_refused 'size times depth times queue pairs must fit' measure "$1" bw --size 1M --depth 8 --qps 4; }
 
 # Two use the same memory: the reader finds the bytes of the writer. It ends when it does.
 wrong_bytes() {
@@ -83,6 +95,35 @@ no_connection() {
 	tap_refused 'no established connection' on "$nodeA" superp perf write bw 10.23.0.77 --remote "$remote" --count 1
 }
 
+# Who measures without a server hears so, at once.
+no_server() {
+	tap_refused 'superp perf serve' on "$nodeA" superp perf write bw "$peer" --cid "$cid" --qpn 77 || return 1
+	tap_refused 'superp perf serve' on "$nodeA" superp perf send bw "$peer" --cid "$cid" --qpn 77
+}
+
+# A message without room for its number cannot be compared; uncompared it goes.
+short_messages() {
+	tap_refused 'the 8 bytes of its number' measure send rate --size 7 --verify || return 1
+	measure send rate --size 1 --count 500 || return 1
+	tap_equal 500 "$(field operations)" "messages"
+}
+
+more_queue_pairs() { [ "$(node_count "$nodeB" qps)" -gt "$1" ]; }
+
+# Senders that are killed, as many as are served at a time, keep others from measuring for a second at most.
+killed_senders() {
+	local before sender
+	for _ in $(seq 16); do
+		before=$(node_count "$nodeB" qps)
+		ip netns exec "$nodeA" superp perf send bw "$peer" --cid "$cid" --size 4K --duration 600 >/dev/null &
+		sender=$!
+		nodes_wait 10 more_queue_pairs "$before" || return 1
+		kill -9 "$sender"
+		wait "$sender" 2>/dev/null || :
+	done
+	nodes_wait 10 moves send bw 65536 50
+}
+
 nodes_up 9000
 ports_up
 mkfifo /tmp/perf-ready
@@ -95,7 +136,7 @@ for way in $encapsulations; do
 	cid=$((cid + 1))
 	peer=$(address "$way" 2)
 	connect "$way" "$cid" ext on
-	for operation in write read; do
+	for operation in write read send; do
 		tap_case "$way: ${operation}s of all sizes, compared" sizes "$operation"
 		tap_case "$way: ${operation}s of many depths and batches, compared" depths "$operation"
 	done
@@ -103,14 +144,21 @@ for way in $encapsulations; do
 done
 way=${encapsulations%% *} cid=1
 peer=$(address "$way" 2)
-for operation in write read; do
+for operation in write read send; do
 	tap_case "latency of a $operation: percentiles in order" latencies "$operation"
 	tap_case "latency of a $operation, by events" latencies "$operation" --events
 	tap_case "bandwidth of a $operation for a time" by_time "$operation"
-	tap_case "$operation outside of the memory is refused by name" refused "$operation"
+	tap_case "${operation}s of many queue pairs, compared" queue_pairs "$operation"
 done
+for operation in write read; do
+	tap_case "$operation outside of the memory is refused by name" refused "$operation"
+	tap_case "$operation of more than the memory is refused at once" too_much "$operation"
+done
+tap_case "short messages" short_messages
+tap_case "senders that are killed" killed_senders
 tap_case "wrong bytes are noticed" wrong_bytes
 tap_case "without a connection" no_connection
+tap_case "without a server" no_server
 kill "$server"
 ended=0
 wait "$server" || ended=$?

@@ -100,7 +100,7 @@ pub(crate) enum Command {
     },
     /// Measure bandwidth, latency or rate of requests that are posted by rings in shared memory.
     ///
-    /// At the peer "superp perf serve" offers the memory.
+    /// At the peer "superp perf serve" offers the memory and receives the messages.
     Perf {
         #[command(subcommand)]
         what: crate::perf::Perf,
@@ -539,6 +539,7 @@ mod tests {
             "superp xfer write 10.23.0.1 --remote 0x123 --file x --verify",
             "superp perf write bw 10.23.0.1 --remote 0x123 --size 1M --depth 16 --verify -j",
             "superp perf read lat 10.23.0.1 --remote 0x123 --count 10",
+            "superp perf send rate 10.23.0.1 --qpn 77 --qps 16",
         ] {
             if let Err(error) = Cli::try_parse_from(line.split(' ')) {
                 panic!("{line}: {error}");
@@ -568,6 +569,7 @@ mod tests {
             "superp xfer serve --size 4 --file x",
             "superp perf write 10.23.0.1 --remote 0x123",
             "superp perf write bw 10.23.0.1 --remote 0x123 --count 0",
+            "superp perf send bw 10.23.0.1 --qps 0",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

@@ -3,6 +3,12 @@
 
 mod args;
 mod histogram;
+mod peer;
+mod progress;
+mod receive;
+mod serve;
+mod slots;
+mod talk;
 mod work;
 
 pub(crate) use args::Perf;
@@ -10,21 +16,28 @@ pub(crate) use args::Perf;
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crate::xfer::Stop;
-use args::{Measure, PerfServe, Run};
+use args::{Measure, Run};
 use histogram::Histogram;
+use peer::Peer;
+use progress::Progress;
 use serde_json::{json, Value};
-use std::time::Duration;
-use superp_verbs::{Access, Context, Error, Memory};
+use slots::Slots;
+use std::time::{Duration, SystemTime};
+use superp_verbs::{uapi, Error};
 use work::{Operation, Plan, Runner};
 
 /// Memory that requests go round in unless they are told a depth, bytes.
 const SPAN: u64 = 16 << 20;
 
+/// Requests under way at once: what a completion queue holds.
+const MOST: u32 = 65536;
+
 pub(crate) fn run(what: Perf, out: &mut Out) -> Result<(), Failure> {
     match what {
-        Perf::Serve(args) => serve(&args, out),
+        Perf::Serve(args) => serve::run(&args, out),
         Perf::Write { run } => measure(Operation::Write, &run, out),
         Perf::Read { run } => measure(Operation::Read, &run, out),
+        Perf::Send { run } => measure(Operation::Send, &run, out),
         Perf::Atomic { run } => measure(Operation::Atomic, &run, out),
     }
 }
@@ -40,30 +53,6 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(Error) -> Failure {
     }
 }
 
-fn serve(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
-    let stop = Stop::on_signals()?;
-    let bytes = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-    let memory = Memory::new(bytes).map_err(|error| Failure::io("--size", &error))?;
-    let context = Context::open().map_err(failed("context"))?;
-    let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-    let region = context
-        .register(memory, access, 0)
-        .map_err(failed("registering the memory"))?;
-    let remote = region.rma_addr();
-    let object = json!({
-        "ready": true, "rma_addr": remote, "remote": format!("{remote:#x}"), "length": bytes,
-    });
-    out.either(&object, |out| {
-        let bytes = out::bytes(bytes as u64);
-        out.line(format_args!("memory of {bytes} at --remote {remote:#x}"))
-    })?;
-    out.flush()?;
-    while !stop.wanted() {
-        stop.sleep(Duration::from_secs(1));
-    }
-    Ok(())
-}
-
 /// What a run is to do, with what was left out filled in.
 fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
     let size = match (operation, run.size, run.measure) {
@@ -75,23 +64,40 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
     if operation == Operation::Atomic && size != 8 {
         return Err(Failure::new("--size: an atomic operation has 8 bytes"));
     }
-    let longest = u64::from(superp_verbs::uapi::SUPERP_MAX_RMA);
+    if operation == Operation::Send && run.verify && size < 8 {
+        let text = "--size: a message has the 8 bytes of its number at least, to be compared";
+        return Err(Failure::new(text));
+    }
+    let longest = u64::from(match operation {
+        Operation::Send => uapi::SUPERP_MAX_MESSAGE,
+        _ => uapi::SUPERP_MAX_RMA,
+    });
     let size = match u32::try_from(size) {
         Ok(length @ 1..) if size <= longest => length,
         _ => return Err(Failure::new(format!("--size: not from 1 to {longest}"))),
     };
-    let fit = u32::try_from(SPAN / u64::from(size))
+    let fit = u32::try_from(SPAN / u64::from(size) / u64::from(run.qps))
         .unwrap_or(64)
         .clamp(1, 64);
-    let depth = match run.measure {
-        Measure::Lat => 1,
-        Measure::Bw | Measure::Rate => run.depth.unwrap_or(fit),
+    let (depth, queues) = match run.measure {
+        Measure::Lat => (1, 1),
+        Measure::Bw | Measure::Rate => (run.depth.unwrap_or(fit), run.qps),
+    };
+    if depth.saturating_mul(queues) > MOST {
+        let text = format!("--depth times --qps: more than {MOST} requests under way at once");
+        return Err(Failure::new(text));
+    }
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let slots = Slots {
+        size,
+        depth,
+        queues,
+        salt: since_epoch.map_or(0, |time| time.as_nanos() as u64),
     };
     let batch = run.batch.unwrap_or(depth.div_ceil(4)).min(depth);
     Ok(Plan {
         operation,
-        size,
-        depth,
+        slots,
         batch,
         count: run.count,
         duration: Duration::from_secs_f64(run.duration),
@@ -105,11 +111,21 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
 fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let plan = plan(operation, run)?;
-    let mut runner = Runner::new(&plan, run.addr, run.cid, run.remote)?;
+    let Slots {
+        size,
+        depth,
+        queues,
+        ..
+    } = plan.slots;
+    let peer = Peer::new(operation, run, &plan.slots)?;
+    let mut runner = Runner::new(&plan, peer)?;
     let cid = runner.cid();
-    let result = runner.run(&stop)?;
+    let progress = Progress::new(plan.count);
+    let result = runner.run(&stop, &progress);
+    progress.end();
+    let result = result?;
     let seconds = result.time.as_secs_f64();
-    let bytes = result.done * u64::from(plan.size);
+    let bytes = result.done * u64::from(size);
     let per_second = |amount: u64| {
         if seconds > 0.0 {
             amount as f64 / seconds
@@ -119,8 +135,8 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
     };
     let mut object = json!({
         "operation": operation.name(), "measure": format!("{:?}", run.measure).to_lowercase(),
-        "peer": run.addr, "local-cid": cid, "size": plan.size, "depth": plan.depth,
-        "batch": plan.batch, "events": plan.events, "verified": plan.verify,
+        "peer": run.addr, "local-cid": cid, "size": size, "depth": depth,
+        "queue-pairs": queues, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
         "operations": result.done, "bytes": bytes, "seconds": seconds,
         "operations-per-second": per_second(result.done), "bytes-per-second": per_second(bytes),
     });
@@ -134,10 +150,13 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
         } else {
             ""
         };
-        let (name, size) = (operation.name(), out::bytes(plan.size.into()));
+        let queues = match queues {
+            1 => String::new(),
+            queues => format!(" of {queues} queue pairs"),
+        };
+        let (name, size) = (operation.name(), out::bytes(size.into()));
         out.line(format_args!(
-            "{done} x {name} of {size}, depth {}{checked}",
-            plan.depth
+            "{done} x {name} of {size}, depth {depth}{queues}{checked}"
         ))?;
         match run.measure {
             Measure::Bw => out.line(format_args!("bandwidth {}", out::rate(bytes, seconds))),

@@ -40,6 +40,14 @@ impl QueuePair {
         self.send.post(requests)
     }
 
+    /// As [`SendQueue::post_quietly`].
+    pub fn post_send_quietly(
+        &mut self,
+        requests: impl IntoIterator<Item = WorkRequest>,
+    ) -> Result<bool, PostError> {
+        self.send.post_quietly(requests)
+    }
+
     /// As [`ReceiveQueue::post`].
     pub fn post_receive(
         &mut self,
@@ -108,20 +116,19 @@ impl SendQueue {
     }
 
     /// Posts requests, but does not ring the doorbell: [`Context::doorbell`](crate::Context::doorbell)
-    /// does, for all queue pairs of the context at once.
+    /// does, for all queue pairs of the context at once. `false`: the kernel takes them in without,
+    /// because requests are under way.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`]. Those before it were posted.
+    /// [`Error::Full`]. Those before it were posted, and the doorbell must ring.
     pub fn post_quietly(
         &mut self,
         requests: impl IntoIterator<Item = WorkRequest>,
-    ) -> Result<(), PostError> {
+    ) -> Result<bool, PostError> {
         let put = put(requests, |request| self.0.push(request.0));
-        if put.posted > 0 {
-            self.0.publish();
-        }
-        put.all()
+        let bell = put.posted > 0 && self.0.publish();
+        put.all().map(|()| bell)
     }
 }
 

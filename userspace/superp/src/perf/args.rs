@@ -19,6 +19,11 @@ pub(crate) enum Perf {
         #[command(flatten)]
         run: Run,
     },
+    /// Measure messages, which "superp perf serve" receives.
+    Send {
+        #[command(flatten)]
+        run: Run,
+    },
     /// Measure additions to a number at the peer.
     Atomic {
         #[command(flatten)]
@@ -31,6 +36,9 @@ pub(crate) struct PerfServe {
     /// Bytes of memory: size and depth of a run, multiplied, must fit.
     #[arg(long, default_value = "16M")]
     pub(crate) size: Size,
+    /// Queue pair that those who measure ask; 5001 if left out.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    pub(crate) qpn: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -51,16 +59,23 @@ pub(crate) struct Run {
     /// Address of the peer.
     #[arg(value_name = "PEER")]
     pub(crate) addr: IpAddr,
-    /// RMA address at the peer, as perf serve prints it.
+    /// RMA address at the peer, as perf serve prints it; perf serve is asked if left out.
     #[arg(long, value_parser = crate::words::number)]
-    pub(crate) remote: u64,
+    pub(crate) remote: Option<u64>,
+    /// Queue pair that perf serve listens at; 5001 if left out.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
+    pub(crate) qpn: Option<u32>,
     /// Local id of the connection to use; the lowest to the peer if left out.
     #[arg(long)]
     pub(crate) cid: Option<u16>,
     /// Bytes of a request: 64K for bw, 8 for lat, 64 for rate if left out; always 8 for atomic.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Requests under way at once; 64 if left out, and as many as 16M hold. Of lat always 1.
+    /// Queue pairs, in turn; of lat always 1.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) qps: u32,
+    /// Requests of a queue pair under way at once; 64 if left out, and as many as 16M hold. Of lat
+    /// always 1.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) depth: Option<u32>,
     /// Requests posted at once, with one doorbell and one completion; a quarter of the depth if left
