@@ -134,6 +134,12 @@ impl Drop for Slot {
 impl Manager {
     /// Begins a term and goes on where the store says. Needs a tokio runtime.
     pub fn start(mut store: Box<dyn Store>, term: u64, way: Way) -> Result<Self, StoreError> {
+        // Before the term: who is refused must not end the manager that there is.
+        let nodes = store.load()?.nodes;
+        let agents = nodes
+            .iter()
+            .map(|(name, record)| (name, &record.node.agent));
+        way.reaches(agents).map_err(StoreError::Failed)?;
         let term = store.begin_term(term)?;
         let state = store.load()?;
         let last = store.last_event()?;
@@ -701,5 +707,26 @@ mod tests {
         }
         drop(inner);
         assert!(manager.is_alive(LIMIT).await);
+    }
+
+    #[tokio::test]
+    async fn agents_elsewhere_are_not_talked_to_in_clear_by_the_next_manager_either() {
+        let folder = std::env::temp_dir().join(format!("superp-cm-way-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let start = |way| {
+            let store = Sqlite::open(&folder.join("manager.db")).unwrap();
+            Manager::start(Box::new(store), 1, way)
+        };
+        let file = "fabric = \"x\"\n[[nodes]]\nhosts = \"a1\"\nagent = \"192.0.2.1:1\"\n\
+                    address = \"10.0.0.1\"\nports = [{ dev = \"e\" }]\n";
+        let first = start(Way::Plain).unwrap();
+        first.apply(file).unwrap();
+        let Err(StoreError::Failed(text)) = start(Way::Loopback) else {
+            panic!("it goes on in clear")
+        };
+        assert!(text.contains("the agent of a1 is at 192.0.2.1:1"), "{text}");
+        // And it has taken nothing over.
+        assert_eq!(start(Way::Plain).unwrap().look(|_, _, term| term), 2);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Inner, Manager, Refusal, Way};
 use crate::decide;
-use crate::fabric::{self, Fabric};
+use crate::fabric;
 use crate::plan::{self, Plan};
 use crate::state::{now_ms, Change, ConnKey, ConnRecord, Event, Phase, State, Want};
 use crate::store::StoreError;
@@ -21,7 +21,8 @@ impl Manager {
     /// Applies a fabric file: it is stored, and carried out from now on.
     pub fn apply(&self, text: &str) -> Result<Plan, Refusal> {
         let fabric = fabric::read(text).map_err(Refusal::Mistakes)?;
-        self.reachable(&fabric)?;
+        let agents = fabric.nodes.iter().map(|(name, node)| (name, &node.agent));
+        self.shared.way.reaches(agents).map_err(Refusal::Conflict)?;
         let mut inner = self.lock();
         let now = now_ms();
         let planned = plan::plan(&fabric, &inner.state, now);
@@ -32,22 +33,6 @@ impl Manager {
             self.shared.wake.notify_one();
         }
         Ok(plan)
-    }
-
-    /// Agents elsewhere are not talked to in clear unless that was asked for.
-    fn reachable(&self, fabric: &Fabric) -> Result<(), Refusal> {
-        let far = fabric
-            .nodes
-            .iter()
-            .find(|(_, node)| !is_loopback(&node.agent));
-        match far {
-            Some((name, node)) if matches!(self.shared.way, Way::Loopback) => Err(Refusal::Conflict(format!(
-                "the agent of {name} is at {}, on another host, and this manager talks in clear; \
-                 start it with --tls DIR, or with --plain-tcp if the network between them is trusted",
-                node.agent
-            ))),
-            _ => Ok(()),
-        }
     }
 
     /// Records a request in the audit log, before anything is done; its number.
@@ -172,6 +157,22 @@ impl Manager {
         self.commit(&mut inner, &changes)?;
         self.shared.wake.notify_one();
         Ok(())
+    }
+}
+
+impl Way {
+    /// Agents elsewhere are not talked to in clear unless that was asked for.
+    pub(super) fn reaches<'a>(
+        &self,
+        mut agents: impl Iterator<Item = (&'a String, &'a String)>,
+    ) -> Result<(), String> {
+        match agents.find(|(_, agent)| !is_loopback(agent)) {
+            Some((name, agent)) if matches!(self, Self::Loopback) => Err(format!(
+                "the agent of {name} is at {agent}, on another host, and this manager talks in clear; \
+                 start it with --tls DIR, or with --plain-tcp if the network between them is trusted"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
