@@ -14,7 +14,7 @@ nodes=(fx1 fx2 fx3 fx4)
 folder=$(mktemp -d)
 manager=''
 declare -A agents=()
-export SUPERP_MANAGER=http://10.99.0.254:7778
+export SUPERP_MANAGER=https://10.99.0.254:7778 SUPERP_TLS=$folder/operator
 
 end() {
 	local node pids
@@ -63,15 +63,28 @@ network_up() {
 	done
 }
 
+# The authority of the fabric, and a certificate for everybody.
+certificates() {
+	local node
+	superp-cm init --dir "$folder/ca" --address 10.99.0.254 >/dev/null || return 1
+	for node in "${nodes[@]}"; do
+		issue agent "$node" --address "10.99.0.$(number "$node")" || return 1
+	done
+	issue operator operator && issue viewer viewer
+}
+
+# issue ROLE NAME OPTION…
+issue() { superp-cm issue --dir "$folder/ca" --role "$1" --name "$2" --out "$folder/$2" "${@:3}" >/dev/null; }
+
 # agent NODE: starts its agent.
 agent() {
-	ip netns exec "$1" superp-agent --insecure-listen "10.99.0.$(number "$1"):7779" --state-dir "$folder/state-$1" \
+	ip netns exec "$1" superp-agent --tls "$folder/$1" --listen "10.99.0.$(number "$1"):7779" --state-dir "$folder/state-$1" \
 		--run-dir "$folder/run-$1" >>"$folder/agent-$1" 2>&1 &
 	agents[$1]=$!
 }
 
 manager() {
-	superp-cm serve --store "$folder/manager.db" --listen 10.99.0.254:7778 --plain-tcp >>"$folder/manager" 2>&1 &
+	superp-cm serve --store "$folder/manager.db" --listen 10.99.0.254:7778 --tls "$folder/ca/manager" >>"$folder/manager" 2>&1 &
 	manager=$!
 	nodes_wait 20 eval 'superp fabric status >/dev/null 2>&1'
 }
@@ -259,7 +272,13 @@ drain_node() {
 }
 
 # scrape URL: metrics, as Prometheus gets them.
-scrape() { python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' "$1/metrics"; }
+scrape() {
+	python3 -c '
+import ssl, sys, urllib.request
+tls = ssl.create_default_context(cafile=f"{sys.argv[1]}/ca.crt")
+tls.load_cert_chain(f"{sys.argv[1]}/tls.crt", f"{sys.argv[1]}/tls.key")
+print(urllib.request.urlopen(sys.argv[2], context=tls).read().decode())' "$folder/viewer" "$1/metrics"
+}
 
 # metric LINE: the manager's metrics have this line.
 metric() {
@@ -267,10 +286,24 @@ metric() {
 	grep -Fx "$1" "$folder/metrics" || { cat "$folder/metrics"; why; return 1; }
 }
 
+# Who may not change anything is refused and recorded; who has no certificate is not even heard.
+roles() {
+	local record
+	tap_refused 'viewer has the role viewer; POST /v1/shutdown needs the role operator' \
+		superp fabric --tls "$folder/viewer" shutdown || return 1
+	tap_refused 'has the role agent' superp fabric --tls "$folder/fx1" status || return 1
+	tap_refused 'nobody/tls.crt: No such file' superp fabric --tls "$folder/nobody" status || return 1
+	tap_equal running "$(SUPERP_TLS=$folder/viewer state .phase)" phase || return 1
+	superp fabric audit >"$folder/audit" || return 1
+	for record in 'viewer viewer POST /v1/shutdown: 403' 'operator operator POST /v1/apply: 200'; do
+		grep -q "${record/ / *}" "$folder/audit" || { echo "not in the audit log: $record"; cat "$folder/audit"; return 1; }
+	done
+}
+
 # All that the dashboard and the alerts speak of is told, by the manager or an agent.
 monitored() {
 	local monitoring=../userspace/monitoring told=0 metric
-	{ scrape "$SUPERP_MANAGER" && scrape http://10.99.0.1:7779; } >"$folder/metrics" || return 1
+	{ scrape "$SUPERP_MANAGER" && scrape https://10.99.0.1:7779; } >"$folder/metrics" || return 1
 	grep -ohE '\bsuperp_[a-z0-9_]+' $monitoring/superp-dashboard.json $monitoring/superp-alerts.yml | sort -u >"$folder/spoken"
 	[ "$(wc -l <"$folder/spoken")" -gt 20 ] || { echo "few metrics found"; return 1; }
 	while read -r metric; do
@@ -298,6 +331,7 @@ system_shutdown() {
 }
 
 network_up
+certificates
 for node in fx1 fx2 fx3; do agent "$node"; done
 manager
 tap_case "the boot waits for every node, by name" waits_by_name
@@ -310,6 +344,7 @@ tap_case "an agent and the manager are killed and start again; nothing that runs
 tap_case "a cut link breaks a connection, and the manager heals it" cut_link
 tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
 tap_case "a node is drained and restarted, which events and metrics tell" drain_node
+tap_case "roles, and the record of who did what" roles
 tap_case "the dashboard and the alerts speak of metrics that there are" monitored
 tap_case "system shutdown, and another configuration" system_shutdown
 tap_end
