@@ -304,7 +304,7 @@ roles() {
 monitored() {
 	local monitoring=../userspace/monitoring told=0 metric
 	{ scrape "$SUPERP_MANAGER" && scrape https://10.99.0.1:7779; } >"$folder/metrics" || return 1
-	grep -ohE '\bsuperp_[a-z0-9_]+' $monitoring/superp-dashboard.json $monitoring/superp-alerts.yml | sort -u >"$folder/spoken"
+	grep -ohE '\bsuperp_[a-z0-9_]+' "$monitoring"/superp-*.{json,yml} | sort -u >"$folder/spoken"
 	[ "$(wc -l <"$folder/spoken")" -gt 20 ] || { echo "few metrics found"; return 1; }
 	while read -r metric; do
 		grep -q "^# TYPE $metric " "$folder/metrics" || { echo "nobody tells $metric"; told=1; }
