@@ -161,7 +161,11 @@ impl Inner {
         let small = active.work.small();
         let mut rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
-            WorkOp::Send { imm } => self.message_op(dest, submitted, total, imm, start),
+            WorkOp::Send { imm } => {
+                // Not of what follows: where the first part was refused, that has to be, too.
+                let start = start && submitted == 0;
+                self.message_op(dest, submitted, total, imm, start)
+            }
             WorkOp::SendKeyed { key, offset } => ReqOp::Send {
                 key,
                 offset: offset.wrapping_add(submitted as u32),

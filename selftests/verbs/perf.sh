@@ -110,6 +110,14 @@ short_messages() {
 
 more_queue_pairs() { [ "$(node_count "$nodeB" qps)" -gt "$1" ]; }
 
+# Messages of several transactions, faster than the receiver compares them: each is refused now and then,
+# and none gets parts of another.
+many_long_messages() {
+	moves send bw 1048576 "$(fewer 1000)" --depth 16 || return 1
+	# Else nothing was refused, and nothing tested.
+	[ "$(conn_get "$nodeA" "$cid" tx-no-buffer)" != 0 ]
+}
+
 # Senders that are killed, as many as are served at a time, keep others from measuring for a second at most.
 killed_senders() {
 	local before sender
@@ -155,6 +163,7 @@ for operation in write read; do
 	tap_case "$operation of more than the memory is refused at once" too_much "$operation"
 done
 tap_case "short messages" short_messages
+tap_case "long messages that are refused for want of a buffer" many_long_messages
 tap_case "senders that are killed" killed_senders
 tap_case "wrong bytes are noticed" wrong_bytes
 tap_case "without a connection" no_connection
