@@ -271,9 +271,11 @@ impl Target<'_> {
     /// it is whole.
     fn join(&mut self, mut part: Assembly, message_len: u32) -> Result<Option<Assembly>, Code> {
         let first = part.segments.first_key() == Some(0);
+        let ordered = self.conn.identity.config.ordered_rx;
         let mut whole = match self.rx.take_partial(part.qpn) {
-            // A first part that comes twice means that its sender began again.
-            Some(old) if first && old.segments.first_key() == Some(0) => None,
+            // Its sender begins again, or what is there is left of a message whose first part was
+            // refused.
+            Some(old) if first && (ordered || old.segments.first_key() == Some(0)) => None,
             old => old.filter(|old| old.is_part_of(part.message_len, part.imm)),
         };
         if let Some(whole) = &mut whole {

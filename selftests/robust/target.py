@@ -289,6 +289,20 @@ def messages(way):
         p.alive()
 
 
+def left_over(way):
+    """What came of a message without its first part is not joined to the next one [proto 7]."""
+    p = peer(way, "ext", "on")
+    with p.region() as region:
+        for offset, byte in ((64, b"a"), (0, b"b"), (64, b"c")):
+            p.send(SEND_QP_EXT, struct.pack("<IIII", region.qpn, 0, offset, 128) + byte * 64, num_ops=1)
+            p.acknowledged(p.xid)
+            p.xid += 1
+        length, crc = region.server.stdout.readline().split()
+        wanted = (128, zlib.crc32(b"b" * 64 + b"c" * 64))
+        same((int(length), int(crc, 16)), wanted, "length and CRC of the message")
+        p.alive()
+
+
 def placed(region, offset, length):
     """The owner of the receive context is told of this message, and of no other before it."""
     same(region.server.stdout.readline(), f"at {offset} {length}\n", "what the owner is told")
@@ -631,6 +645,7 @@ try:
         results.case(f"{way}: unknown and disabled opcodes are answered by errors", unknown_opcodes, way)
         results.case(f"{way}: blocks under 16 bytes are answered by errors", short_blocks, way)
         results.case(f"{way}: a message whose packets arrive out of order", messages, way)
+        results.case(f"{way}: what is left of a message is not joined to the next one", left_over, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
         results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)
