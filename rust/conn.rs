@@ -7,6 +7,7 @@
 //! core is drained by [`Conn::run`]: events, new transactions, packets.
 
 mod flow;
+mod partial;
 mod paths;
 mod rx;
 mod tx;
@@ -315,12 +316,10 @@ impl Conn {
     /// Largest message, bytes.
     pub(crate) fn max_message(&self) -> u32 {
         if self.ext() {
-            crate::MAX_MESSAGE
+            uapi::SUPERP_MAX_RING_MESSAGE
         } else {
             let most = self.inner.lock().proto.max_request_len(&tx::STRICT_SEND);
-            u32::try_from(most)
-                .unwrap_or(u32::MAX)
-                .min(crate::MAX_MESSAGE)
+            u32::try_from(most).unwrap_or(u32::MAX)
         }
     }
 

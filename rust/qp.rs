@@ -11,11 +11,12 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff},
+    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff, uapi},
     node::Node,
     proto::Code,
-    ring::Queue,
+    ring::{Claim, Queue},
     socket::{Beside, Endpoint, EndpointInfo, MsgMeta, Refused},
+    MAX_MESSAGE,
 };
 
 /// Queue pair numbers are 24 bits; 0 means "not bound".
@@ -77,6 +78,25 @@ impl Qp {
         match &self.end {
             End::Socket(endpoint) => endpoint.deliver(from, message, beside),
             End::Ring(queue) => queue.deliver(from, message, beside),
+        }
+    }
+
+    /// Bytes of the longest message that it takes [proto 7].
+    pub(crate) fn max_message(&self) -> u32 {
+        match &self.end {
+            // It is kept in the kernel until the program says where it goes.
+            End::Socket(_) => MAX_MESSAGE,
+            End::Ring(_) => uapi::SUPERP_MAX_RING_MESSAGE,
+        }
+    }
+
+    /// Takes the buffer for a message of `len` bytes, to put its parts there as they come; `None` if
+    /// the program says only later where it goes. Any context up to softirq, a connection's lock may
+    /// be held.
+    pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, Refused> {
+        match &self.end {
+            End::Socket(_) => Ok(None),
+            End::Ring(queue) => queue.claim(from, len).map(Some),
         }
     }
 

@@ -9,6 +9,7 @@
 mod cq;
 mod entry;
 mod queue;
+mod receive;
 mod regions;
 
 use kernel::{
@@ -39,6 +40,7 @@ use crate::{
 use cq::Cq;
 pub(crate) use queue::{Endings, Queue, Ticket};
 use queue::{Left, Params, Peer};
+pub(crate) use receive::Claim;
 use regions::Regions;
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.

@@ -694,7 +694,7 @@ impl Socket {
         if let Some(peer) = names.peer {
             info.cid = peer.cid;
             if let Ok(conn) = self.connection(&peer) {
-                info.max_message = conn.max_message();
+                info.max_message = conn.max_message().min(MAX_MESSAGE);
                 info.min_message = conn.min_message();
                 info.max_keyed = *conn.keyed_message().end();
                 info.flags = conn.qp_flags();

@@ -30,7 +30,7 @@ module! {
     license: "GPL",
 }
 
-/// Largest message, bytes.
+/// Largest message to and from a socket, bytes.
 const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
 /// Any connection to an address.
 const CID_ANY: u32 = uapi::SUPERP_CID_ANY;

@@ -4,7 +4,12 @@
 
 use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
-use super::{count, first_byte, flow::Flows, Conn, ConnState, ConnStats, Inner};
+use super::{
+    count, first_byte,
+    flow::Flows,
+    partial::{Partial, Store},
+    Conn, ConnState, ConnStats, Inner,
+};
 use crate::{
     kapi::{
         skb::{Burst, SkBuff, SkbQueue},
@@ -25,17 +30,17 @@ const REFUSING_MAX: usize = 256;
 /// Long messages under way at a time, each to another queue pair.
 const PARTIAL_MAX: usize = 256;
 
-/// A message, or one transaction of it, of which parts are still to come.
-struct Assembly {
-    qp: Arc<Qp>,
-    qpn: u32,
+/// A message, or one transaction of it, of which packets are still to come.
+pub(super) struct Assembly {
+    pub(super) qp: Arc<Qp>,
+    pub(super) qpn: u32,
     /// Segments by their place in the message.
-    segments: SkbQueue,
+    pub(super) segments: SkbQueue,
     /// Bytes of data so far.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// Length of the whole message, where the packets say it.
     message_len: Option<u32>,
-    imm: Option<u32>,
+    pub(super) imm: Option<u32>,
 }
 
 impl Assembly {
@@ -65,7 +70,7 @@ pub(super) struct Receiver {
     /// Messages to receive contexts by transaction.
     fillings: KVVec<Option<Filling>>,
     /// Messages of several transactions.
-    partials: KVec<Assembly>,
+    partials: KVec<Partial>,
     /// Queue pairs that refused a message: they refuse until one says `start`, or messages would
     /// change places.
     refusing: KVec<u32>,
@@ -120,7 +125,7 @@ impl Receiver {
         self.partials.iter().position(|p| p.qpn == qpn)
     }
 
-    fn take_partial(&mut self, qpn: u32) -> Option<Assembly> {
+    fn take_partial(&mut self, qpn: u32) -> Option<Partial> {
         let index = self.partial(qpn)?;
         self.partials.remove(index).ok()
     }
@@ -190,31 +195,28 @@ impl Target<'_> {
         beside: Beside,
         ext: bool,
     ) -> Result<(), Code> {
-        match qp.deliver(&self.meta(), message, beside) {
-            Ok(()) => {
-                count(&mut self.stats.rx_messages, 1);
-                Ok(())
-            }
-            Err(Refused::NoBuffer) => {
-                count(&mut self.stats.rx_no_buffer, 1);
-                Err(self.rx.refuse(qpn, ext))
-            }
-            Err(Refused::TooLong) => Err(Code::RECEIVE_BUFFER_TOO_SHORT),
-            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
-        }
+        let delivered = qp.deliver(&self.meta(), message, beside);
+        self.answer(qpn, ext, delivered)?;
+        count(&mut self.stats.rx_messages, 1);
+        Ok(())
     }
 
     /// Refuses a message that the program could not be handed now.
     fn room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
-        match qp.room(&self.meta()) {
-            Ok(()) => Ok(()),
-            Err(Refused::NoBuffer) => {
+        let room = qp.room(&self.meta());
+        self.answer(qpn, ext, room)
+    }
+
+    /// What the sender is told of a message that a queue pair did not take.
+    fn answer<T>(&mut self, qpn: u32, ext: bool, taken: Result<T, Refused>) -> Result<T, Code> {
+        taken.map_err(|refused| match refused {
+            Refused::NoBuffer => {
                 count(&mut self.stats.rx_no_buffer, 1);
-                Err(self.rx.refuse(qpn, ext))
+                self.rx.refuse(qpn, ext)
             }
-            Err(Refused::TooLong) => Err(Code::RECEIVE_BUFFER_TOO_SHORT),
-            Err(Refused::NoQp) => Err(Code::NO_QUEUE_PAIR),
-        }
+            Refused::TooLong => Code::RECEIVE_BUFFER_TOO_SHORT,
+            Refused::NoQp => Code::NO_QUEUE_PAIR,
+        })
     }
 
     /// Tells the owner of a receive context that a message is in it.
@@ -240,12 +242,32 @@ impl Target<'_> {
         }
     }
 
+    /// A transaction begins. While a message of several is under way, no other goes to the same queue
+    /// pair [proto 7]: if this is of another one, that was given up.
+    fn give_up(&mut self, segment: &Segment) {
+        let ordered = self.conn.identity.config.ordered_rx;
+        let Some(partial) = self
+            .rx
+            .partial(segment.qp)
+            .and_then(|i| self.rx.partials.get(i))
+        else {
+            return;
+        };
+        let continued = segment.ext.as_ref().is_some_and(|ext| {
+            partial.is_of(ext.message_len, ext.imm) && !(ordered && ext.offset == 0)
+        });
+        if !continued {
+            self.rx.take_partial(segment.qp);
+        }
+    }
+
     /// Begins the assembly of a transaction's message, or refuses it.
     fn begin(&mut self, segment: &Segment) -> Result<Assembly, Code> {
         let qpn = segment.qp;
         let qp = self.queue_pair(qpn)?;
         let ext = segment.ext.as_ref();
-        if ext.is_some_and(|e| e.message_len > MAX_MESSAGE) {
+        self.give_up(segment);
+        if ext.is_some_and(|e| e.message_len > qp.max_message()) {
             return Err(Code::RESOURCES);
         }
         if ext.is_some_and(|e| e.start) {
@@ -269,26 +291,48 @@ impl Target<'_> {
 
     /// Puts the transaction of a long message to the others of its message; gives the message when
     /// it is whole.
-    fn join(&mut self, mut part: Assembly, message_len: u32) -> Result<Option<Assembly>, Code> {
+    fn join(&mut self, part: Assembly, message_len: u32) -> Result<Option<Partial>, Code> {
+        let qpn = part.qpn;
         let first = part.segments.first_key() == Some(0);
-        let ordered = self.conn.identity.config.ordered_rx;
-        let mut whole = match self.rx.take_partial(part.qpn) {
-            // Its sender begins again, or what is there is left of a message whose first part was
-            // refused.
-            Some(old) if first && (ordered || old.segments.first_key() == Some(0)) => None,
-            old => old.filter(|old| old.is_part_of(part.message_len, part.imm)),
+        let begun = self.rx.take_partial(qpn);
+        // With two first parts its sender has begun again.
+        let begun =
+            begun.filter(|old| old.is_of(message_len, part.imm) && !(first && old.has_begun()));
+        let mut whole = match begun {
+            Some(begun) => begun,
+            None => {
+                let claim = part.qp.claim(&self.meta(), message_len);
+                Partial::new(&part, message_len, self.answer(qpn, true, claim)?)
+            }
         };
-        if let Some(whole) = &mut whole {
-            whole.bytes = whole.bytes.saturating_add(part.bytes);
-            whole.segments.append_all(&mut part.segments);
-        }
-        let whole = whole.unwrap_or(part);
-        if whole.bytes >= u64::from(message_len) {
+        let added = whole.add(part)?;
+        self.answer(qpn, true, added)?;
+        if whole.is_whole() {
             return Ok(Some(whole));
         }
         match self.rx.partials.push_within_capacity(whole) {
             Ok(()) => Ok(None),
             Err(_) => Err(Code::RESOURCES),
+        }
+    }
+
+    /// Hands a message of several transactions to the program.
+    fn deliver_whole(&mut self, whole: Partial) -> Result<(), Code> {
+        if whole.is_exceeded() {
+            return Err(Code::MALFORMED);
+        }
+        match whole.store {
+            Store::Kept(segments) => {
+                let message = segments.into_message().ok_or(Code::RESOURCES)?;
+                let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
+                self.deliver(&whole.qp, whole.qpn, message, beside, true)
+            }
+            Store::Placed(claim) => {
+                let finished = claim.finish(whole.imm);
+                self.answer(whole.qpn, true, finished)?;
+                count(&mut self.stats.rx_messages, 1);
+                Ok(())
+            }
         }
     }
 }
@@ -435,6 +479,8 @@ impl Owner for Target<'_> {
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
         let qpn = immediate.qp;
         let qp = self.queue_pair(qpn)?;
+        // As another message.
+        self.rx.take_partial(qpn);
         if self.rx.is_refusing(qpn) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
@@ -451,23 +497,21 @@ impl Owner for Target<'_> {
         let Some(assembly) = self.rx.slot(xid).and_then(Option::take) else {
             return Ok(());
         };
-        let whole = match assembly.message_len {
-            Some(len) if assembly.bytes < u64::from(len) => match self.join(assembly, len)? {
-                Some(whole) => whole,
-                None => return Ok(()),
-            },
-            _ => assembly,
-        };
-        if whole
-            .message_len
-            .is_some_and(|len| whole.bytes != u64::from(len))
-        {
-            return Err(Code::MALFORMED);
+        if let Some(len) = assembly.message_len {
+            if assembly.bytes > len.into() {
+                return Err(Code::MALFORMED);
+            }
+            if assembly.bytes < len.into() {
+                return match self.join(assembly, len)? {
+                    Some(whole) => self.deliver_whole(whole),
+                    None => Ok(()),
+                };
+            }
         }
-        let message = whole.segments.into_message().ok_or(Code::RESOURCES)?;
-        let ext = whole.message_len.is_some();
-        let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
-        self.deliver(&whole.qp, whole.qpn, message, beside, ext)
+        let message = assembly.segments.into_message().ok_or(Code::RESOURCES)?;
+        let ext = assembly.message_len.is_some();
+        let beside = assembly.imm.map_or(Beside::Nothing, Beside::Imm);
+        self.deliver(&assembly.qp, assembly.qpn, message, beside, ext)
     }
 
     fn aborted(&mut self, xid: u16) {

@@ -13,19 +13,24 @@ use kernel::{
     },
 };
 
-use super::{cq::Cq, entry, regions::Regions, Hub};
+use super::{
+    cq::Cq,
+    entry,
+    receive::{Receive, Receiving},
+    regions::Regions,
+    Hub,
+};
 use crate::{
     conn::Conn,
     kapi::{
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         process::Process,
         ring::{resched, Cqe, Ring, Rqe, Shared, Sqe},
-        skb::SkBuff,
         uapi,
     },
     node::Node,
     proto::Code,
-    socket::{error_of, Beside, EndpointInfo, MsgMeta, Refused},
+    socket::{error_of, EndpointInfo},
     work::{self, Work},
 };
 
@@ -93,19 +98,6 @@ struct Taking {
     entries: KVec<Sqe>,
 }
 
-struct Receiving {
-    /// The next entry; what the program sees is a copy.
-    consumer: u32,
-    failed: bool,
-    closed: bool,
-}
-
-/// The receiving half.
-struct Receive {
-    ring: Ring<Rqe>,
-    cq: Arc<Cq>,
-}
-
 /// The connection of a queue pair. It may have been removed since, and another one made under its id.
 fn connection(node: &Node, peer: &Peer) -> Result<Arc<Conn>, Code> {
     node.conn(peer.cid)
@@ -127,21 +119,21 @@ pub(super) enum Left {
 pub(crate) struct Queue {
     id: u32,
     hub: Arc<Hub>,
-    regions: Arc<Regions>,
+    pub(super) regions: Arc<Regions>,
     sq: Ring<Sqe>,
     send_cq: Arc<Cq>,
-    rq: Option<Receive>,
+    pub(super) rq: Option<Receive>,
     tx_messages: Atomic<u64>,
-    rx_messages: Atomic<u64>,
+    pub(super) rx_messages: Atomic<u64>,
     #[pin]
-    peer: SpinLockBh<Option<Peer>>,
+    pub(super) peer: SpinLockBh<Option<Peer>>,
     /// Held while submissions are taken in.
     #[pin]
     taking: Mutex<Taking>,
     #[pin]
     flight: SpinLockBh<Flight>,
     #[pin]
-    receiving: SpinLockBh<Receiving>,
+    pub(super) receiving: SpinLockBh<Receiving>,
 }
 
 /// What a queue pair is made of; numbers are checked.
@@ -198,11 +190,6 @@ impl Queue {
             next: 0,
             entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
         };
-        let receiving = Receiving {
-            consumer: 0,
-            failed: false,
-            closed: false,
-        };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
                 id,
@@ -216,7 +203,7 @@ impl Queue {
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
                 taking <- new_mutex!(taking, "superp_ring_taking"),
                 flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
-                receiving <- new_spinlock_bh!(receiving, "superp_ring_receiving"),
+                receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
             }),
             GFP_KERNEL,
         )?;
@@ -250,7 +237,7 @@ impl Queue {
     /// When this returns, no completion follows and no message is put in. Process context, once.
     pub(super) fn close(&self) {
         self.flight.lock().closed = true;
-        self.receiving.lock().closed = true;
+        self.receiving.lock().close();
         self.send_cq.leave();
         if let Some(rq) = &self.rq {
             rq.cq.leave();
@@ -437,7 +424,7 @@ impl Queue {
         }
     }
 
-    fn cqe(&self, token: u64, length: u32, opcode: u8, code: Option<Code>) -> Cqe {
+    pub(super) fn cqe(&self, token: u64, length: u32, opcode: u8, code: Option<Code>) -> Cqe {
         Cqe {
             token,
             qp: self.id,
@@ -459,151 +446,9 @@ impl Queue {
     }
 
     /// Enters the error state. Any context up to softirq.
-    fn fail(&self) {
+    pub(super) fn fail(&self) {
         self.set_failed(&mut self.flight.lock());
         self.flush_receives();
-    }
-
-    /// Ends all receive entries, as far as there is room for their completions; `false` if some are
-    /// left.
-    fn flush_receives(&self) -> bool {
-        let Some(rq) = &self.rq else { return true };
-        let mut receiving = self.receiving.lock();
-        receiving.failed = true;
-        if receiving.closed {
-            return true;
-        }
-        let ready = rq.ring.producer().wrapping_sub(receiving.consumer);
-        if ready > rq.ring.entries() {
-            return true;
-        }
-        for _ in 0..ready {
-            if rq.cq.reserve(1) == 0 {
-                return false;
-            }
-            let token = rq.ring.read(receiving.consumer).token;
-            self.received(rq, &mut receiving, token, Err(Code::ABORTED), None);
-        }
-        true
-    }
-
-    /// Completes the oldest receive entry; there is room for that.
-    fn received(
-        &self,
-        rq: &Receive,
-        receiving: &mut GuardBh<'_, Receiving>,
-        token: u64,
-        outcome: Result<u32, Code>,
-        imm: Option<u32>,
-    ) {
-        receiving.consumer = receiving.consumer.wrapping_add(1);
-        rq.ring.set_consumer(receiving.consumer);
-        let len = outcome.unwrap_or(0);
-        // CAST: The number of an opcode.
-        let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
-        let mut cq = rq.cq.redeem();
-        cq.post(&Cqe {
-            imm: imm.unwrap_or(0),
-            // CAST: A bit of few.
-            flags: imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
-            ..cqe
-        });
-        cq.finish();
-    }
-
-    /// A connected queue pair hears only its peer; before, nobody.
-    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, Refused> {
-        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
-        match *self.peer.lock() {
-            Some(peer) if peer.addr == from.remote => Ok(rq),
-            Some(_) => Err(Refused::NoQp),
-            None => Err(Refused::NoBuffer),
-        }
-    }
-
-    /// Whether there is a receive entry, and room for its completion.
-    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), Refused> {
-        if receiving.failed || receiving.closed {
-            return Err(Refused::NoQp);
-        }
-        if rq.ring.producer() == receiving.consumer {
-            return Err(Refused::NoBuffer);
-        }
-        Ok(())
-    }
-
-    /// As [`crate::qp::Qp::room`].
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
-        let rq = self.accepts(from)?;
-        self.ready(rq, &self.receiving.lock())?;
-        rq.cq.has_room().then_some(()).ok_or(Refused::NoBuffer)
-    }
-
-    /// As [`crate::qp::Qp::deliver`].
-    pub(crate) fn deliver(
-        &self,
-        from: &MsgMeta,
-        message: SkBuff,
-        beside: Beside,
-    ) -> Result<(), Refused> {
-        let imm = match beside {
-            Beside::Nothing => None,
-            Beside::Imm(imm) => Some(imm),
-            // Its regions have not the right to receive.
-            Beside::Placed { .. } => return Err(Refused::NoQp),
-        };
-        let rq = self.accepts(from)?;
-        let mut receiving = self.receiving.lock();
-        self.ready(rq, &receiving)?;
-        let sound = rq.ring.producer().wrapping_sub(receiving.consumer) <= rq.ring.entries();
-        if sound && rq.cq.reserve(1) == 0 {
-            return Err(Refused::NoBuffer);
-        }
-        let placed = if sound {
-            let entry = rq.ring.read(receiving.consumer);
-            let placed = self.place(&entry, &message);
-            self.received(rq, &mut receiving, entry.token, placed, imm);
-            placed
-        } else {
-            Err(Code::MALFORMED)
-        };
-        drop(receiving);
-        match placed {
-            Ok(_) => {
-                self.rx_messages.add(1, Relaxed);
-                message.consume();
-                Ok(())
-            }
-            Err(code) => {
-                self.fail();
-                Err(match code {
-                    Code::RECEIVE_BUFFER_TOO_SHORT => Refused::TooLong,
-                    _ => Refused::NoQp,
-                })
-            }
-        }
-    }
-
-    /// Puts a message into the buffer of a receive entry, of which `entry` is a private copy.
-    fn place(&self, entry: &Rqe, message: &SkBuff) -> Result<u32, Code> {
-        if entry.rsvd != 0 {
-            return Err(Code::MALFORMED);
-        }
-        let len = u32::try_from(message.len())
-            .ok()
-            .filter(|len| *len <= entry.length)
-            .ok_or(Code::RECEIVE_BUFFER_TOO_SHORT)?;
-        if entry.length == 0 {
-            return Ok(0);
-        }
-        let (region, offset) = self
-            .regions
-            .local(entry.key, entry.addr, entry.length, true)?;
-        region
-            .pages()
-            .copy_from_skb(offset, message, 0, message.len())
-            .map_err(|_| Code::RESOURCES)?;
-        Ok(len)
     }
 
     /// Connection `cid` has ended. Any context up to softirq.

@@ -303,6 +303,21 @@ def left_over(way):
         p.alive()
 
 
+def given_up(way):
+    """A message of several transactions ends when another one to its queue pair begins [proto 7]."""
+    p = peer(way, "ext", "on")
+    with p.region() as region:
+        parts = ((0, 128, b"a"), (0, 64, b"s"), (64, 128, b"b"), (0, 128, b"c"), (64, 128, b"d"))
+        for offset, length, byte in parts:
+            p.send(SEND_QP_EXT, struct.pack("<IIII", region.qpn, 0, offset, length) + byte * 64, num_ops=1)
+            p.acknowledged(p.xid)
+            p.xid += 1
+        for wanted in b"s" * 64, b"c" * 64 + b"d" * 64:
+            length, crc = region.server.stdout.readline().split()
+            same((int(length), int(crc, 16)), (len(wanted), zlib.crc32(wanted)), "length and CRC of the message")
+        p.alive()
+
+
 def placed(region, offset, length):
     """The owner of the receive context is told of this message, and of no other before it."""
     same(region.server.stdout.readline(), f"at {offset} {length}\n", "what the owner is told")
@@ -646,6 +661,7 @@ try:
         results.case(f"{way}: blocks under 16 bytes are answered by errors", short_blocks, way)
         results.case(f"{way}: a message whose packets arrive out of order", messages, way)
         results.case(f"{way}: what is left of a message is not joined to the next one", left_over, way)
+        results.case(f"{way}: a message of several transactions ends when another one begins", given_up, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
         results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)

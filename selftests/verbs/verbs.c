@@ -46,7 +46,7 @@ static int side_connect(struct side *side, const struct node *peer, int encap, u
 	struct superp_conn_attr attr;
 	int error = superp_connect_qp(side->qp, &name, &attr);
 
-	return error ?: !(attr.flags & SUPERP_QP_F_EXT) || attr.max_message != SUPERP_MAX_MESSAGE || attr.min_message;
+	return error ?: !(attr.flags & SUPERP_QP_F_EXT) || attr.max_message != SUPERP_MAX_RING_MESSAGE || attr.min_message;
 }
 
 static int side_down(struct side *side)

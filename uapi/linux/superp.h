@@ -34,8 +34,11 @@
 /* Level of socket options and control messages. */
 #define SOL_SUPERP	0x5350
 
-/* Largest message of send(), in bytes (16 MiB). */
+/* Largest message to and from a socket, in bytes (16 MiB). */
 #define SUPERP_MAX_MESSAGE	(16u << 20)
+
+/* Largest message from rings to rings, in bytes (4 GiB - 1). */
+#define SUPERP_MAX_RING_MESSAGE	0xffffffffu
 
 /* Largest number of bytes of one remote read or write. */
 #define SUPERP_MAX_RMA		0x7fffffffu
@@ -497,8 +500,9 @@ enum superp_opcode {
  * @opcode: enum superp_opcode
  * @rsvd: zero
  * @flags: SUPERP_SQE_* bits
- * @length: bytes: of a message 0 to %SUPERP_MAX_MESSAGE, of other operations
- *	as in struct superp_rma; with %SUPERP_SQE_INLINE up to %SUPERP_MAX_INLINE
+ * @length: bytes: of a message 0 to %SUPERP_MAX_RING_MESSAGE, of other
+ *	operations as in struct superp_rma; with %SUPERP_SQE_INLINE up to
+ *	%SUPERP_MAX_INLINE
  * @token: given back in the completion
  * @remote_addr: RMA address at the peer; of a message 0
  * @imm: with %SUPERP_SQE_IMM, as with SUPERP_CMSG_IMM; otherwise 0

@@ -69,7 +69,7 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
         return Err(Failure::new(text));
     }
     let longest = u64::from(match operation {
-        Operation::Send => uapi::SUPERP_MAX_MESSAGE,
+        Operation::Send => uapi::SUPERP_MAX_RING_MESSAGE,
         _ => uapi::SUPERP_MAX_RMA,
     });
     let size = match u32::try_from(size) {

@@ -7,8 +7,10 @@
 pub const SUPERP_DEFAULT_FAMILY: u16 = 22;
 /// Level of socket options and control messages.
 pub const SOL_SUPERP: i32 = 0x5350;
-/// Largest message, bytes.
+/// Largest message to and from a socket, bytes.
 pub const SUPERP_MAX_MESSAGE: u32 = 16 << 20;
+/// Largest message from rings to rings, bytes.
+pub const SUPERP_MAX_RING_MESSAGE: u32 = 0xffff_ffff;
 /// Largest remote read or write, bytes.
 pub const SUPERP_MAX_RMA: u32 = 0x7fff_ffff;
 /// Most requests of a socket under way.

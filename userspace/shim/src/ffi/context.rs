@@ -219,7 +219,8 @@ fn port_attributes(device: &Device) -> ibv_port_attr {
         active_mtu: rules::mtu(smallest.unwrap_or(0)),
         gid_tbl_len: device.addresses().len() as c_int,
         port_cap_flags: IBV_PORT_IP_BASED_GIDS,
-        max_msg_sz: uapi::SUPERP_MAX_MESSAGE,
+        // One number for all operations.
+        max_msg_sz: uapi::SUPERP_MAX_RMA,
         pkey_tbl_len: 1,
         // "LinkUp" or "Disabled".
         phys_state: [3, 5][usize::from(up)],

@@ -113,9 +113,8 @@ struct Work {
 impl Work {
     fn new(wanted: &Receive, from: &Address) -> Result<Self, Failure> {
         let queues = wanted.queues.len() as u64;
-        let longest = u64::from(superp_verbs::uapi::SUPERP_MAX_MESSAGE);
         let (size, depth) = (wanted.size, wanted.depth);
-        if queues == 0 || !(1..=MOST_BUFFERS).contains(&depth) || u64::from(size) > longest {
+        if queues == 0 || !(1..=MOST_BUFFERS).contains(&depth) {
             return Err(Failure::new("this makes no sense"));
         }
         // As many as are under way, and as many again while those are posted anew; four times, if

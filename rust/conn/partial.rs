@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages of several transactions, of which some are still to come.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::rx::Assembly;
+use crate::{kapi::skb::SkbQueue, proto::Code, qp::Qp, ring::Claim, socket::Refused};
+
+/// Where the bytes are that have come.
+pub(super) enum Store {
+    /// In the kernel, by their place in the message, until the program says where they go.
+    Kept(SkbQueue),
+    /// In the program's buffer.
+    Placed(Claim),
+}
+
+/// A message of which whole transactions are here.
+pub(super) struct Partial {
+    pub(super) qp: Arc<Qp>,
+    pub(super) qpn: u32,
+    pub(super) imm: Option<u32>,
+    pub(super) store: Store,
+    len: u32,
+    /// Bytes so far.
+    bytes: u64,
+    /// The first transaction is here.
+    begun: bool,
+}
+
+impl Partial {
+    /// The message of `len` bytes that `part` is of, without any bytes.
+    pub(super) fn new(part: &Assembly, len: u32, claim: Option<Claim>) -> Self {
+        Self {
+            qp: part.qp.clone(),
+            qpn: part.qpn,
+            imm: part.imm,
+            store: claim.map_or_else(|| Store::Kept(SkbQueue::new()), Store::Placed),
+            len,
+            bytes: 0,
+            begun: false,
+        }
+    }
+
+    /// Whether the first transaction is here.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether it is a message of this length, with this immediate.
+    pub(super) fn is_of(&self, len: u32, imm: Option<u32>) -> bool {
+        self.len == len && self.imm == imm
+    }
+
+    /// Whether as many bytes are here as the message has.
+    pub(super) fn is_whole(&self) -> bool {
+        self.bytes >= self.len.into()
+    }
+
+    /// Whether more are.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.bytes > self.len.into()
+    }
+
+    /// Adds a transaction. Softirq, the connection's lock is held.
+    pub(super) fn add(&mut self, mut part: Assembly) -> Result<Result<(), Refused>, Code> {
+        let first = part.segments.first_key().unwrap_or(0);
+        self.begun |= first == 0;
+        self.bytes = self.bytes.saturating_add(part.bytes);
+        match &mut self.store {
+            Store::Kept(segments) => segments.append_all(&mut part.segments),
+            Store::Placed(claim) => {
+                let bytes = part.segments.into_message().ok_or(Code::RESOURCES)?;
+                let put = claim.put(first, &bytes);
+                bytes.consume();
+                return Ok(put);
+            }
+        }
+        Ok(Ok(()))
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receiving half of queue pairs with rings.
+
+use kernel::{
+    prelude::*,
+    sync::{atomic::Relaxed, Arc},
+};
+
+use super::{cq::Cq, queue::Queue};
+use crate::{
+    kapi::{
+        lock::GuardBh,
+        ring::{Cqe, Ring, Rqe},
+        skb::SkBuff,
+        uapi,
+    },
+    proto::Code,
+    socket::{Beside, MsgMeta, Refused},
+};
+
+/// Its state, under a lock.
+pub(super) struct Receiving {
+    /// The next entry; what the program sees is a copy.
+    consumer: u32,
+    /// A message is being put into the next entry's buffer: there is a [`Claim`].
+    claimed: bool,
+    failed: bool,
+    closed: bool,
+}
+
+impl Receiving {
+    pub(super) fn new() -> Self {
+        Receiving {
+            consumer: 0,
+            claimed: false,
+            failed: false,
+            closed: false,
+        }
+    }
+
+    /// No message is taken in any more.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+/// The receiving half; its state is apart.
+pub(super) struct Receive {
+    pub(super) ring: Ring<Rqe>,
+    pub(super) cq: Arc<Cq>,
+}
+
+impl Queue {
+    /// Ends all receive entries, as far as there is room for their completions; `false` if some are
+    /// left.
+    pub(super) fn flush_receives(&self) -> bool {
+        let Some(rq) = &self.rq else { return true };
+        let mut receiving = self.receiving.lock();
+        receiving.failed = true;
+        if receiving.closed {
+            return true;
+        }
+        let ready = rq.ring.producer().wrapping_sub(receiving.consumer);
+        if ready > rq.ring.entries() {
+            return true;
+        }
+        for _ in 0..ready {
+            if rq.cq.reserve(1) == 0 {
+                return false;
+            }
+            let token = rq.ring.read(receiving.consumer).token;
+            self.received(rq, &mut receiving, token, Err(Code::ABORTED), None);
+        }
+        true
+    }
+
+    /// Completes the oldest receive entry; there is room for that.
+    fn received(
+        &self,
+        rq: &Receive,
+        receiving: &mut GuardBh<'_, Receiving>,
+        token: u64,
+        outcome: Result<u32, Code>,
+        imm: Option<u32>,
+    ) {
+        receiving.consumer = receiving.consumer.wrapping_add(1);
+        receiving.claimed = false;
+        rq.ring.set_consumer(receiving.consumer);
+        let len = outcome.unwrap_or(0);
+        // CAST: The number of an opcode.
+        let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
+        let mut cq = rq.cq.redeem();
+        cq.post(&Cqe {
+            imm: imm.unwrap_or(0),
+            // CAST: A bit of few.
+            flags: imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
+            ..cqe
+        });
+        cq.finish();
+    }
+
+    /// A connected queue pair hears only its peer; before, nobody.
+    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, Refused> {
+        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
+        match *self.peer.lock() {
+            Some(peer) if peer.addr == from.remote => Ok(rq),
+            Some(_) => Err(Refused::NoQp),
+            None => Err(Refused::NoBuffer),
+        }
+    }
+
+    /// Whether there is a receive entry, and room for its completion.
+    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), Refused> {
+        if receiving.failed || receiving.closed {
+            return Err(Refused::NoQp);
+        }
+        if receiving.claimed || rq.ring.producer() == receiving.consumer {
+            return Err(Refused::NoBuffer);
+        }
+        Ok(())
+    }
+
+    /// As [`crate::qp::Qp::room`].
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+        let rq = self.accepts(from)?;
+        self.ready(rq, &self.receiving.lock())?;
+        rq.cq.has_room().then_some(()).ok_or(Refused::NoBuffer)
+    }
+
+    /// The next receive entry, a private copy, with room promised for its completion. It stays the next
+    /// while the guard is held.
+    fn entry(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>, Rqe), Refused> {
+        let rq = self.accepts(from)?;
+        let receiving = self.receiving.lock();
+        self.ready(rq, &receiving)?;
+        if rq.ring.producer().wrapping_sub(receiving.consumer) > rq.ring.entries() {
+            drop(receiving);
+            self.fail();
+            return Err(Refused::NoQp);
+        }
+        if rq.cq.reserve(1) == 0 {
+            return Err(Refused::NoBuffer);
+        }
+        let entry = rq.ring.read(receiving.consumer);
+        Ok((rq, receiving, entry))
+    }
+
+    /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
+    fn claimed(&self) -> Result<(&Receive, GuardBh<'_, Receiving>), Refused> {
+        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
+        let receiving = self.receiving.lock();
+        if receiving.failed || receiving.closed {
+            return Err(Refused::NoQp);
+        }
+        Ok((rq, receiving))
+    }
+
+    /// A message could not be put into the next entry, which completes, and the queue pair fails.
+    fn misplaced(
+        &self,
+        rq: &Receive,
+        mut receiving: GuardBh<'_, Receiving>,
+        entry: &Rqe,
+        code: Code,
+    ) -> Refused {
+        self.received(rq, &mut receiving, entry.token, Err(code), None);
+        drop(receiving);
+        self.fail();
+        match code {
+            Code::RECEIVE_BUFFER_TOO_SHORT => Refused::TooLong,
+            _ => Refused::NoQp,
+        }
+    }
+
+    /// As [`crate::qp::Qp::deliver`].
+    pub(crate) fn deliver(
+        &self,
+        from: &MsgMeta,
+        message: SkBuff,
+        beside: Beside,
+    ) -> Result<(), Refused> {
+        let imm = match beside {
+            Beside::Nothing => None,
+            Beside::Imm(imm) => Some(imm),
+            // Its regions have not the right to receive.
+            Beside::Placed { .. } => return Err(Refused::NoQp),
+        };
+        let (rq, mut receiving, entry) = self.entry(from)?;
+        let placed = buffer(&entry, message.len() as u64)
+            .and_then(|len| self.place(&entry, 0, &message).map(|()| len));
+        match placed {
+            Ok(len) => {
+                self.received(rq, &mut receiving, entry.token, Ok(len), imm);
+                drop(receiving);
+                self.rx_messages.add(1, Relaxed);
+                message.consume();
+                Ok(())
+            }
+            Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
+        }
+    }
+
+    /// As [`crate::qp::Qp::claim`].
+    pub(crate) fn claim(self: &Arc<Self>, from: &MsgMeta, len: u32) -> Result<Claim, Refused> {
+        let (rq, mut receiving, entry) = self.entry(from)?;
+        match buffer(&entry, len.into()) {
+            Ok(len) => {
+                receiving.claimed = true;
+                let queue = self.clone();
+                Ok(Claim {
+                    queue,
+                    entry,
+                    len,
+                    ended: false,
+                })
+            }
+            Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
+        }
+    }
+
+    /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
+    fn place(&self, entry: &Rqe, offset: u64, bytes: &SkBuff) -> Result<(), Code> {
+        if entry.length == 0 {
+            return Ok(());
+        }
+        let (region, start) = self
+            .regions
+            .local(entry.key, entry.addr, entry.length, true)?;
+        let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
+        region
+            .pages()
+            .copy_from_skb(offset, bytes, 0, bytes.len())
+            .map_err(|_| Code::RESOURCES)
+    }
+}
+
+/// Whether the buffer of a receive entry is long enough for a message; gives its length.
+fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
+    if entry.rsvd != 0 {
+        return Err(Code::MALFORMED);
+    }
+    u32::try_from(message_len)
+        .ok()
+        .filter(|len| *len <= entry.length)
+        .ok_or(Code::RECEIVE_BUFFER_TOO_SHORT)
+}
+
+/// The next receive entry of a queue pair, into whose buffer the parts of a long message go as they
+/// come. Other messages find no entry meanwhile. Dropped before it has ended, the entry is there for
+/// another message.
+pub(crate) struct Claim {
+    queue: Arc<Queue>,
+    entry: Rqe,
+    /// Bytes of the message; the buffer has as many.
+    len: u32,
+    ended: bool,
+}
+
+impl Claim {
+    /// Puts bytes of the message, from its byte `first` on, into the buffer. Any context up to
+    /// softirq, a connection's lock may be held.
+    ///
+    /// # Errors
+    ///
+    /// `NoQp`: they are not inside of the message; or the memory is not the program's any more, and
+    /// the queue pair fails; or it has failed or ended before.
+    pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), Refused> {
+        let end = first.checked_add(bytes.len() as u64);
+        if !end.is_some_and(|end| end <= self.len.into()) {
+            return Err(Refused::NoQp);
+        }
+        let (rq, receiving) = self.queue.claimed()?;
+        let placed = self.queue.place(&self.entry, first, bytes);
+        placed.map_err(|code| {
+            self.ended = true;
+            self.queue.misplaced(rq, receiving, &self.entry, code)
+        })
+    }
+
+    /// The message is whole: completes the entry. As [`Claim::put`].
+    pub(crate) fn finish(mut self, imm: Option<u32>) -> Result<(), Refused> {
+        let (rq, mut receiving) = self.queue.claimed()?;
+        self.ended = true;
+        self.queue
+            .received(rq, &mut receiving, self.entry.token, Ok(self.len), imm);
+        drop(receiving);
+        self.queue.rx_messages.add(1, Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.queue.receiving.lock().claimed = false;
+        if let Some(rq) = &self.queue.rq {
+            rq.cq.redeem().release();
+        }
+    }
+}
