@@ -3,10 +3,10 @@
 //! Flows: the requests of one connection towards one queue pair of the peer, in order.
 //!
 //! Several sockets that talk to the same remote queue pair share its flow; a socket that talks to
-//! none has its own. A work with a fence waits until nothing of its flow is under way. The order of messages
-//! is kept when the peer refuses one for want of a buffer: everything it refused afterwards is put
-//! back in front, and the first message of the new run says `start`. A peer without extensions
-//! cannot be told so; towards it one message at a time is under way.
+//! none has its own. A work with a fence waits until nothing of its flow is under way. Messages do not
+//! wait for each other, and keep their order when the peer refuses one for want of a buffer: everything
+//! it refused afterwards is put back in front, and the first message of the new run says `start`. A peer
+//! without extensions cannot be told so; towards it one message at a time is under way.
 
 use core::iter;
 
@@ -62,8 +62,8 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
-    /// A message is under way that no other follows before it ends: one of several transactions,
-    /// which do not say which message they are of, or one to a receive context.
+    /// A message is under way that no other follows before it ends: one to a receive context; or one
+    /// of several transactions, which do not say which message they are of, unless their order does.
     long: bool,
     /// The next message is the first of a run.
     start: bool,
@@ -122,6 +122,8 @@ pub(super) trait Limits {
     fn one_transaction(&self) -> u64;
     /// Whether the peer knows runs (extensions).
     fn runs(&self) -> bool;
+    /// Whether what is submitted first arrives first.
+    fn ordered(&self) -> bool;
 }
 
 /// All flows of a connection, under its lock.
@@ -311,7 +313,7 @@ impl Flows {
         like: Option<Small>,
     ) -> Next {
         let runs = limits.runs();
-        let one = limits.one_transaction();
+        let (one, ordered) = (limits.one_transaction(), limits.ordered());
         let Some(flow) = self.flow(index) else {
             return Next::Nothing;
         };
@@ -335,7 +337,7 @@ impl Flows {
         let mut long = false;
         if head.op.is_message() {
             long = match head.op {
-                WorkOp::Send { .. } => u64::from(head.len) > one,
+                WorkOp::Send { .. } => u64::from(head.len) > one && !ordered,
                 // It cannot say `start`: alone, it needs none.
                 WorkOp::SendKeyed { .. } => true,
                 _ => false,

@@ -242,8 +242,8 @@ impl Target<'_> {
         }
     }
 
-    /// A transaction begins. While a message of several is under way, no other goes to the same queue
-    /// pair [proto 7]: if this is of another one, that was given up.
+    /// A transaction begins. If it is of another message than the one of several transactions that is
+    /// under way to the same queue pair, that was given up [proto 7].
     fn give_up(&mut self, segment: &Segment) {
         let ordered = self.conn.identity.config.ordered_rx;
         let Some(partial) = self

@@ -33,6 +33,7 @@ fn is_refusal(code: Code) -> bool {
 struct Limits {
     one_transaction: u64,
     runs: bool,
+    ordered: bool,
 }
 
 impl flow::Limits for Limits {
@@ -42,6 +43,10 @@ impl flow::Limits for Limits {
 
     fn runs(&self) -> bool {
         self.runs
+    }
+
+    fn ordered(&self) -> bool {
+        self.ordered
     }
 }
 
@@ -63,10 +68,12 @@ impl Inner {
             ConnState::Draining => true,
             _ => return false,
         };
-        let message = self.message_op(0, 0, 0, None, false);
+        // Of the longest: no message has more in a transaction than it has left.
+        let message = self.message_op(0, 0, u32::MAX, None, false);
         let limits = Limits {
             one_transaction: self.proto.max_request_len(&message),
             runs: self.proto.config().ext,
+            ordered: self.proto.config().ordered_tx,
         };
         let mut progress = false;
         while let Some(flow) = self.flows.first_ready() {

@@ -50,6 +50,7 @@ FIXTURE_SETUP(pair)
 
 FIXTURE_TEARDOWN(pair)
 {
+	link_clean();
 	close(self->a);
 	close(self->b);
 	conn_down(self->cid);
@@ -91,6 +92,24 @@ TEST_F(pair, sizes__too_large)
 {
 	EXPECT_EQ(-1, send(self->a, self->out, SUPERP_MAX_MESSAGE + 1, 0));
 	EXPECT_EQ(EMSGSIZE, errno);
+}
+
+/* B answers nothing any more: what arrives was sent without waiting for an answer. */
+TEST_F(pair, next_ones__do_not_wait_for_an_answer)
+{
+	unsigned int i;
+
+	ASSERT_EQ(1, send(self->a, "a", 1, 0));
+	ASSERT_EQ(1, recv(self->b, self->in, 10, 0));
+	ASSERT_EQ(0, run("tc -n %s qdisc replace dev eth0 root netem loss 100%%", node_b.name));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(10000, send(self->a, self->out, 10000, 0));
+	for (i = 0; i < 3; i++) {
+		ASSERT_TRUE(superp_poll(self->b, POLLIN, 5000) & POLLIN) {
+			TH_LOG("message %u", i);
+		}
+		ASSERT_EQ(10000, recv(self->b, self->in, 20000, 0));
+	}
 }
 
 TEST_F_TIMEOUT(pair, both_ways__at_once, slowly(60))
