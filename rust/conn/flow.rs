@@ -3,10 +3,11 @@
 //! Flows: the requests of one connection towards one queue pair of the peer, in order.
 //!
 //! Several sockets that talk to the same remote queue pair share its flow; a socket that talks to
-//! none has its own. A work with a fence waits until nothing of its flow is under way. Messages do not
-//! wait for each other, and keep their order when the peer refuses one for want of a buffer: everything
-//! it refused afterwards is put back in front, and the first message of the new run says `start`. A peer
-//! without extensions cannot be told so; towards it one message at a time is under way.
+//! none has its own. A work with a fence waits until nothing of its flow is under way. Messages keep their
+//! order also when the peer refuses one for want of a buffer: everything it refused afterwards is put back
+//! in front, and the first message of the new run says `start`. A peer without extensions cannot be told
+//! so, and on an unordered connection a later one could come first: there one message at a time is under
+//! way.
 
 use core::iter;
 
@@ -62,9 +63,8 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
-    /// A message is under way that no other follows before it ends: one to a receive context; or one
-    /// of several transactions, which do not say which message they are of, unless their order does.
-    long: bool,
+    /// A message to a receive context is under way: no other follows before it ends.
+    keyed: bool,
     /// The next message is the first of a run.
     start: bool,
     next_order: u64,
@@ -91,7 +91,7 @@ impl Flow {
             current: None,
             sends: 0,
             works: 0,
-            long: false,
+            keyed: false,
             start: false,
             next_order: 0,
             backoff: BACKOFF_MIN,
@@ -114,16 +114,6 @@ pub(super) enum Next {
     NotBefore(u64),
     /// This work, taken from the queue; the flag is `start`.
     Work(ListArc<Work>, bool),
-}
-
-/// Whether messages of this many bytes go as several transactions.
-pub(super) trait Limits {
-    /// Bytes of a message that fit one transaction.
-    fn one_transaction(&self) -> u64;
-    /// Whether the peer knows runs (extensions).
-    fn runs(&self) -> bool;
-    /// Whether what is submitted first arrives first.
-    fn ordered(&self) -> bool;
 }
 
 /// All flows of a connection, under its lock.
@@ -304,16 +294,9 @@ impl Flows {
         next
     }
 
-    /// What flow `index` may start now; with `like`, only to share its packet.
-    pub(super) fn next(
-        &mut self,
-        index: u32,
-        now: u64,
-        limits: &impl Limits,
-        like: Option<Small>,
-    ) -> Next {
-        let runs = limits.runs();
-        let (one, ordered) = (limits.one_transaction(), limits.ordered());
+    /// What flow `index` may start now; with `like`, only to share its packet. `follow`: messages may
+    /// follow each other.
+    pub(super) fn next(&mut self, index: u32, now: u64, follow: bool, like: Option<Small>) -> Next {
         let Some(flow) = self.flow(index) else {
             return Next::Nothing;
         };
@@ -322,7 +305,7 @@ impl Flows {
         }
         flow.not_before = 0;
         let sending = flow.sends > 0;
-        let busy = flow.long || !flow.refused.is_empty() || (!runs && sending);
+        let busy = flow.keyed || !flow.refused.is_empty() || (!follow && sending);
         let mut cursor = flow.queue.cursor_front();
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
@@ -334,25 +317,18 @@ impl Flows {
         if head.fence && flow.works > 0 {
             return Next::Nothing;
         }
-        let mut long = false;
-        if head.op.is_message() {
-            long = match head.op {
-                WorkOp::Send { .. } => u64::from(head.len) > one && !ordered,
-                // It cannot say `start`: alone, it needs none.
-                WorkOp::SendKeyed { .. } => true,
-                _ => false,
-            };
-            if busy || (long && sending) {
-                return Next::Nothing;
-            }
+        // It cannot say `start`: alone, it needs none.
+        let keyed = matches!(head.op, WorkOp::SendKeyed { .. });
+        if head.op.is_message() && (busy || (keyed && sending)) {
+            return Next::Nothing;
         }
         let work = head.remove();
         let mut start = false;
         if work.op.is_message() {
-            if !matches!(work.op, WorkOp::SendKeyed { .. }) {
+            if !keyed {
                 start = core::mem::take(&mut flow.start);
             }
-            flow.long = long;
+            flow.keyed = keyed;
             flow.sends = flow.sends.saturating_add(1);
         }
         flow.works = flow.works.saturating_add(1);
@@ -400,14 +376,7 @@ impl Flows {
 
     /// Adds to a started, [`Small`] work those that wait for the same, up to `max` works in all, of
     /// its flow and of the next few.
-    pub(super) fn gather(
-        &mut self,
-        index: u32,
-        like: Small,
-        max: u32,
-        now: u64,
-        limits: &impl Limits,
-    ) {
+    pub(super) fn gather(&mut self, index: u32, like: Small, max: u32, now: u64, follow: bool) {
         let Some(active) = self.active(index) else {
             return;
         };
@@ -418,7 +387,7 @@ impl Flows {
         self.close(index);
         while count < max && flows < max {
             let next = match self.current(from) {
-                None => self.next(from, now, limits, Some(like)),
+                None => self.next(from, now, follow, Some(like)),
                 Some(_) => Next::Nothing,
             };
             if let Next::Work(work, _) = next {
@@ -486,7 +455,7 @@ impl Flows {
             flow.works = flow.works.saturating_sub(1);
             if active.work.op.is_message() {
                 flow.sends = flow.sends.saturating_sub(1);
-                flow.long = false;
+                flow.keyed = false;
                 if active.error.is_none() {
                     flow.backoff = BACKOFF_MIN;
                 }

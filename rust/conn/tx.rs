@@ -29,27 +29,6 @@ fn is_refusal(code: Code) -> bool {
     code == Code::NO_RECEIVE_BUFFER || code == Code::RECEIVE_AFTER_REFUSAL
 }
 
-/// What the flows need to know of the core.
-struct Limits {
-    one_transaction: u64,
-    runs: bool,
-    ordered: bool,
-}
-
-impl flow::Limits for Limits {
-    fn one_transaction(&self) -> u64 {
-        self.one_transaction
-    }
-
-    fn runs(&self) -> bool {
-        self.runs
-    }
-
-    fn ordered(&self) -> bool {
-        self.ordered
-    }
-}
-
 /// Outcome of the attempt to submit one transaction.
 enum Part {
     Submitted,
@@ -68,13 +47,8 @@ impl Inner {
             ConnState::Draining => true,
             _ => return false,
         };
-        // Of the longest: no message has more in a transaction than it has left.
-        let message = self.message_op(0, 0, u32::MAX, None, false);
-        let limits = Limits {
-            one_transaction: self.proto.max_request_len(&message),
-            runs: self.proto.config().ext,
-            ordered: self.proto.config().ordered_tx,
-        };
+        let config = self.proto.config();
+        let follow = config.ext && config.ordered_tx;
         let mut progress = false;
         while let Some(flow) = self.flows.first_ready() {
             // What waits here meanwhile can share packets.
@@ -87,7 +61,7 @@ impl Inner {
                     self.flows.rotate(false);
                     continue;
                 }
-                None => match self.flows.next(flow, now, &limits, None) {
+                None => match self.flows.next(flow, now, follow, None) {
                     Next::Nothing => {
                         self.flows.rotate(false);
                         continue;
@@ -103,7 +77,7 @@ impl Inner {
                     },
                 },
             };
-            match self.submit_part(index, now, &limits) {
+            match self.submit_part(index, now, follow) {
                 Part::Submitted => {
                     progress = true;
                     self.flows.rotate(true);
@@ -158,7 +132,7 @@ impl Inner {
     }
 
     /// Submits the next transaction of an active work.
-    fn submit_part(&mut self, index: u32, now: u64, limits: &Limits) -> Part {
+    fn submit_part(&mut self, index: u32, now: u64, follow: bool) -> Part {
         let Some(active) = self.flows.active(index) else {
             return Part::Failed(Code::ABORTED);
         };
@@ -240,7 +214,7 @@ impl Inner {
         }
         if let Some(small) = small {
             let max = self.proto.per_packet(&op, small.len);
-            self.flows.gather(index, small, max, now, limits);
+            self.flows.gather(index, small, max, now, follow);
         }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }

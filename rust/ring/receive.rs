@@ -267,7 +267,7 @@ impl Claim {
     /// the queue pair fails; or it has failed or ended before.
     pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), Refused> {
         let end = first.checked_add(bytes.len() as u64);
-        if !end.is_some_and(|end| end <= self.len.into()) {
+        if end.is_none_or(|end| end > self.len.into()) {
             return Err(Refused::NoQp);
         }
         let (rq, receiving) = self.queue.claimed()?;
