@@ -191,7 +191,7 @@ impl AgentClient {
 }
 
 async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {
-    let response = request.send().await?;
+    let response = superp_tls::send(request).await?;
     let status: StatusCode = response.status();
     if status.is_success() {
         return Ok(response.json().await?);

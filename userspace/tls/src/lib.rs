@@ -3,10 +3,13 @@
 //! whose certificates say a [`Role`], and TLS 1.3 in which both sides show one.
 //!
 //! A [`Tls`] is what one program has, a directory with `ca.crt`, `tls.crt` and `tls.key`. The feature
-//! `authority` makes such directories, the feature `server` serves HTTP with them.
+//! `authority` makes such directories, the features `client` and `server` ask and answer over HTTP with
+//! them.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+mod ask;
 #[cfg(feature = "authority")]
 pub mod authority;
 mod explain;
@@ -16,9 +19,11 @@ mod role;
 pub mod serve;
 mod verify;
 
+#[cfg(feature = "client")]
+pub use ask::send;
 pub use explain::explain;
 pub use files::{Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
 pub use role::{Identity, Role};
 
-#[cfg(all(test, feature = "authority", feature = "server"))]
+#[cfg(all(test, feature = "authority", feature = "client", feature = "server"))]
 mod tests;

@@ -250,7 +250,8 @@ impl ManagerClient {
     }
 
     async fn open(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
-        let response = request.send().await.map_err(|error| self.failed(&error))?;
+        let response = superp_tls::send(request).await;
+        let response = response.map_err(|error| self.failed(&error))?;
         let status: StatusCode = response.status();
         if status.is_success() {
             return Ok(response);
