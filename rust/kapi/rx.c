@@ -176,6 +176,8 @@ static int superp_rx_udp(struct sock *sk, struct sk_buff *skb)
 	struct in6_addr *source = (struct in6_addr *)header.source;
 	struct in6_addr *destination = (struct in6_addr *)header.destination;
 
+	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
+	skb_mark_not_on_list(skb);
 	if (!node || !pskb_may_pull(skb, sizeof(struct udphdr))) {
 		kfree_skb(skb);
 		return 0;

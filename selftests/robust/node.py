@@ -44,8 +44,11 @@ class Nodes:
         self.name = dict(zip((1, 2), out.split()))
         for number, mac in ((1, MAC_B), (2, MAC_A)):
             run("ip", "-n", self.name[number], "link", "set", "eth0", "address", mac.hex(":"))
-            if not bursts:
-                run("ip", "-n", self.name[number], "link", "set", "eth0", "gso_max_segs", "1")
+            self.whole(number, bursts)
+
+    def whole(self, number, bursts):
+        """Whether packets of a node that leave together pass its device as one."""
+        run("ip", "-n", self.name[number], "link", "set", "eth0", "gso_max_segs", "65535" if bursts else "1")
 
     def superp(self, number, *arguments):
         return run("ip", "netns", "exec", self.name[number], "superp", *arguments)

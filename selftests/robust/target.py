@@ -4,9 +4,12 @@
 order, malformed and foreign ones. The node is number 1, CID 47; the script is number 2, CID 64."""
 
 import random
+import socket
 import zlib
 
 from node import *
+
+UDP_SEGMENT = 103  # linux/udp.h
 
 G = golden()
 nodes = Nodes()
@@ -605,6 +608,28 @@ def surplus():
         same(region.bytes()[:40], b"\x66" * 16 + bytes(24), "memory")
 
 
+def segmented(way):
+    """A sender whose device or kernel cuts datagrams out of one packet: here it arrives uncut."""
+    p = peer(way)
+    family = socket.AF_INET6 if way == "udp6" else socket.AF_INET
+    with p.region() as region, socket_in(nodes.name[2], family, socket.SOCK_DGRAM) as sender:
+        before, packets = p.stat("rx-packets"), []
+        for psn in range(20):
+            block = bytes([psn + 1]) * (100 if psn < 19 else 60)  # the last one may be shorter
+            body = write_op(region.address + 100 * psn) + block
+            packets.append(p.packet(WRITE, body, num_ops=1, psn=psn, xid=psn))
+        sender.setsockopt(socket.SOL_UDP, UDP_SEGMENT, len(packets[0]))
+        nodes.whole(2, True)
+        sender.sendto(b"".join(packets), (p.address(1), PORT))
+        nodes.whole(2, False)
+        p.psn, p.xid = len(packets), len(packets)
+        p.acknowledged(len(packets) - 1)
+        same(p.stat("rx-packets") - before, len(packets), "packets received")
+        wanted = b"".join(bytes([psn + 1]) * 100 for psn in range(19)) + b"\x14" * 60
+        same(region.bytes()[: len(wanted) + 8], wanted + bytes(8), "memory")
+        p.alive()
+
+
 def fuzz(way):
     """Random damage to packets of all kinds, from a seed that is printed on failure."""
     p = peer(way, "ext", "on")
@@ -683,6 +708,8 @@ try:
     results.case("udp4: a wrong checksum", damaged_udp, "udp4")
     results.case("udp6: a wrong checksum, and none", damaged_udp, "udp6")
     results.case("udp4: bytes behind the UDP length are no data", surplus)
+    for way in WAYS[1:]:
+        results.case(f"{way}: datagrams that arrive as one packet are as many", segmented, way)
     for way in WAYS:
         results.case(f"{way}: 2000 packets with random damage", fuzz, way)
     results.case("dropped: a packet for a removed connection", stopped)

@@ -13,6 +13,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
 ETHERTYPE = 0x88B5
+PORT = 7777
 ETHERNET_LEN, SUNH_LEN, PDL_LEN, TAL_LEN = 14, 8, 16, 8
 MAC_A, MAC_B = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 
@@ -81,13 +82,13 @@ def udp4(source, destination, payload, sport=51900, surplus=b"", check=0, tos=0,
     total = 20 + length + len(surplus)
     header = struct.pack(">BBHHHBBH4s4s", 0x45, tos, total, 0, 0, ttl, 17, 0, source, destination)
     header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
-    return header + struct.pack(">HHHH", sport, 7777, length, check) + payload + surplus
+    return header + struct.pack(">HHHH", sport, PORT, length, check) + payload + surplus
 
 
 def udp6(source, destination, payload, sport=51900, check=None, tclass=0, flow_label=0, hop_limit=64):
     """IPv6 and UDP around a payload, with the right checksum unless told."""
     length = 8 + len(payload)
-    datagram = struct.pack(">HHHH", sport, 7777, length, 0) + payload
+    datagram = struct.pack(">HHHH", sport, PORT, length, 0) + payload
     if check is None:
         check = checksum(source + destination + struct.pack(">II", length, 17) + datagram) or 0xFFFF
     first = 6 << 28 | tclass << 20 | flow_label
@@ -124,22 +125,27 @@ class Packet:
         )
 
 
+def socket_in(node, *arguments):
+    """A socket of a network namespace."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    there = os.open(f"/run/netns/{node}", os.O_RDONLY)
+    os.setns(there, os.CLONE_NEWNET)
+    try:
+        return socket.socket(*arguments)
+    finally:
+        os.setns(home, os.CLONE_NEWNET)
+        os.close(home)
+        os.close(there)
+
+
 class Link:
     """A packet socket on eth0 of a network namespace."""
 
     def __init__(self, node, way):
         self.way = way
-        home = os.open("/proc/self/ns/net", os.O_RDONLY)
-        there = os.open(f"/run/netns/{node}", os.O_RDONLY)
-        os.setns(there, os.CLONE_NEWNET)
-        try:
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-            self.socket.bind(("eth0", 3))
-        finally:
-            os.setns(home, os.CLONE_NEWNET)
-            os.close(home)
-            os.close(there)
+        self.socket = socket_in(node, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.bind(("eth0", 3))
 
     def send(self, frame):
         self.socket.send(frame)
