@@ -8,6 +8,7 @@ use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel}
 use crate::{
     kapi::{
         errno::enobufs,
+        path::Encap,
         skb::{Burst, SkBuff},
     },
     proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
@@ -386,6 +387,10 @@ pub(super) struct Outgoing {
     /// What is in `packets`, in its order.
     burst: KVec<Transmit>,
     packets: Burst,
+    /// Bytes of the first of them.
+    first_len: usize,
+    /// How many there may be.
+    most: u32,
     /// The path that they take.
     way: usize,
     /// Packets that wait, in their order. Together with `burst` they are one more than `BURST_MAX` at
@@ -411,6 +416,8 @@ impl Outgoing {
         Ok(Self {
             burst: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
             packets: Burst::new(),
+            first_len: 0,
+            most: 1,
             way: 0,
             waiting: KVec::with_capacity(room, GFP_KERNEL)?,
             retry: 0,
@@ -433,8 +440,7 @@ impl Outgoing {
     }
 
     /// Adds a packet to the burst.
-    fn push(&mut self, way: usize, transmit: Transmit, skb: SkBuff) {
-        self.way = way;
+    fn push(&mut self, transmit: Transmit, skb: SkBuff) {
         self.packets.push(skb);
         // There is room: a burst that is full is sent before.
         let _ = self.burst.push_within_capacity(transmit);
@@ -470,9 +476,8 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        let mut most = 1;
         while inner.out.due().is_none_or(|due| due <= now) {
-            if inner.out.packets.count() >= most {
+            if inner.out.packets.count() >= inner.out.most {
                 self.flush(inner, now);
                 continue;
             }
@@ -485,27 +490,46 @@ impl Conn {
             };
             progress = true;
             let way = inner.ways.choose(&transmit, now);
-            let Some(path) = inner.ways.path(way) else {
+            if inner.ways.path(way).is_none() {
                 continue;
-            };
-            if inner.out.packets.count() == 0 {
-                most = match self.identity.spray {
-                    // Each packet has its own entropy.
-                    true => 1,
-                    // CAST: A small constant.
-                    false => path.burst().min(BURST_MAX as u32),
-                };
-            } else if inner.out.way != way {
+            }
+            if inner.out.packets.count() > 0 && inner.out.way != way {
                 // It comes next, unless those before it must wait.
                 let _ = inner.out.waiting.insert_within_capacity(0, transmit);
                 self.flush(inner, now);
                 continue;
             }
             if let Some(skb) = self.packet(inner, way, &transmit) {
-                inner.out.push(way, transmit, skb);
+                self.enqueue(inner, way, transmit, skb, now);
             }
         }
         progress
+    }
+
+    /// Adds a packet to the burst, which leaves before if this one does not belong in it.
+    fn enqueue(&self, inner: &mut Inner, way: usize, transmit: Transmit, skb: SkBuff, now: u64) {
+        let any_length = self.identity.encap == Encap::Sunh;
+        if !any_length && inner.out.packets.count() > 0 && skb.len() > inner.out.first_len {
+            let _ = inner.out.waiting.insert_within_capacity(0, transmit);
+            self.flush(inner, now);
+            if inner.out.due().is_some_and(|due| due > now) {
+                return;
+            }
+            let _ = inner.out.waiting.remove(0);
+        }
+        if inner.out.packets.count() == 0 {
+            let most = match inner.ways.path(way) {
+                // CAST: A small constant.
+                Some(path) if !self.identity.spray => path.burst().min(BURST_MAX as u32),
+                // Each packet has its own entropy.
+                _ => 1,
+            };
+            (inner.out.way, inner.out.most, inner.out.first_len) = (way, most, skb.len());
+        } else if !any_length && skb.len() < inner.out.first_len {
+            // It is the last.
+            inner.out.most = 1;
+        }
+        inner.out.push(transmit, skb);
     }
 
     /// Sends the burst.

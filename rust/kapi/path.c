@@ -411,15 +411,15 @@ static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, 
 }
 
 /*
- * Makes one segmented packet of a list: the device, or superp_gso_segment() in front of it, sees to
+ * Makes one segmented packet of a list: the device, or the code for @gso_type in front of it, sees to
  * it that each goes out alone.
  */
-static void superp_path_join(struct sk_buff *head)
+static void superp_path_join(struct sk_buff *head, int gso_type)
 {
 	struct skb_shared_info *info = skb_shinfo(head);
 	struct sk_buff *part;
 
-	info->gso_type = SKB_GSO_FRAGLIST;
+	info->gso_type = gso_type;
 	info->gso_size = head->len;
 	info->gso_segs = 1;
 	info->frag_list = head->next;
@@ -431,8 +431,6 @@ static void superp_path_join(struct sk_buff *head)
 		head->data_len += part->len;
 		head->truesize += part->truesize;
 	}
-	/* There is no checksum; without one a segmented packet would be taken apart at once. */
-	head->ip_summed = CHECKSUM_UNNECESSARY;
 }
 
 static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head, u16 entropy)
@@ -450,8 +448,11 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head,
 		if (err)
 			goto drop;
 	}
-	if (head->next)
-		superp_path_join(head);
+	if (head->next) {
+		superp_path_join(head, SKB_GSO_FRAGLIST);
+		/* There is no checksum; without one it would be taken apart at once. */
+		head->ip_summed = CHECKSUM_UNNECESSARY;
+	}
 	head->protocol = htons(path->config.ethertype);
 	return superp_path_output_sunh(path, head);
 
@@ -471,25 +472,50 @@ static bool superp_path_keeps_bursts(const struct net_device *dev)
 	return !queue->enqueue || queue->flags & TCQ_F_CAN_BYPASS;
 }
 
+static u32 superp_path_dev_burst(const struct net_device *dev)
+{
+	u32 size, packets;
+
+	if (!(dev->features & NETIF_F_GSO) || !superp_path_keeps_bursts(dev))
+		return 1;
+	size = min3(READ_ONCE(dev->gso_max_size), READ_ONCE(dev->gso_ipv4_max_size),
+		    (u32)GSO_LEGACY_MAX_SIZE);
+	size = superp_path_less(size, LL_RESERVED_SPACE(dev) + 1);
+	packets = min(size / max(READ_ONCE(dev->mtu), 1u), (u32)READ_ONCE(dev->gso_max_segs));
+	return max(packets, 1u);
+}
+
 /**
  * superp_path_burst - how many packets does superp_path_xmit() take at a go?
  * @path: the path
  *
+ * Over SUNH they may have any length that the path allows. Over UDP all have the length of the first,
+ * but the last may be shorter: for no other list the stack makes checksums where the device does not.
+ *
  * Context: process or softirq, bottom halves off.
- * Return: packets of any length that the path allows, at least 1.
+ * Return: packets, at least 1.
  */
-u32 superp_path_burst(const struct superp_path *path)
+u32 superp_path_burst(struct superp_path *path)
 {
-	const struct net_device *dev = path->dev;
-	u32 size, packets;
+	struct dst_entry *dst;
+	struct in6_addr in6;
+	struct rtable *rt;
+	u32 packets;
+	__be32 in4;
 
-	if (path->config.encap != SUPERP_PATH_SUNH || !dev || !(dev->features & NETIF_F_GSO) ||
-	    !superp_path_keeps_bursts(dev))
+	if (path->config.encap == SUPERP_PATH_SUNH)
+		return superp_path_dev_burst(path->dev);
+	if (path->config.encap == SUPERP_PATH_UDP4) {
+		rt = superp_path_route4(path, &in4);
+		dst = IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+	} else {
+		dst = superp_path_route6(path, &in6);
+	}
+	if (IS_ERR(dst))
 		return 1;
-	size = min_t(u32, READ_ONCE(dev->gso_max_size), GSO_LEGACY_MAX_SIZE);
-	size = superp_path_less(size, LL_RESERVED_SPACE(dev) + 1);
-	packets = min(size / max(READ_ONCE(dev->mtu), 1u), (u32)READ_ONCE(dev->gso_max_segs));
-	return max(packets, 1u);
+	packets = superp_path_dev_burst(dst_dev(dst));
+	dst_release(dst);
+	return packets;
 }
 
 /**
@@ -573,6 +599,9 @@ static void superp_path_push_udp(struct superp_path *path, struct sk_buff *skb,
 	udp->source = htons(header->sport);
 	udp->dest = htons(path->config.dport);
 	udp->len = htons(skb->len);
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
 }
 
 /*
@@ -587,7 +616,7 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, st
 	int err;
 
 	superp_path_push_udp(path, skb, header);
-	udp_set_csum(false, skb, saddr, daddr, skb->len);
+	udp_hdr(skb)->check = ~udp_v4_check(skb->len, saddr, daddr, 0);
 	skb_scrub_packet(skb, false);
 	skb_clear_hash_if_not_l4(skb);
 	skb_dst_set(skb, &rt->dst);
@@ -603,7 +632,7 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, st
 	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(&rt->dst);
 	ip->saddr = saddr;
 	ip->daddr = daddr;
-	__ip_select_ident(path->net, ip, 1);
+	__ip_select_ident(path->net, ip, skb_shinfo(skb)->gso_segs ? : 1);
 	err = ip_local_out(path->net, NULL, skb);
 	return err > 0 ? net_xmit_errno(err) : err;
 }
@@ -617,7 +646,7 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 
 	superp_path_push_udp(path, skb, header);
 	skb_dst_set(skb, dst);
-	udp6_set_csum(false, skb, saddr, &path->remote, skb->len);
+	udp_hdr(skb)->check = ~udp_v6_check(skb->len, saddr, &path->remote, 0);
 	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
 	ip6_flow_hdr(ip, header->tclass, htonl(header->flow_label));
@@ -628,6 +657,27 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 	memset(skb->cb, 0, sizeof(struct inet6_skb_parm));
 	err = ip6_local_out(path->net, NULL, skb);
 	return err > 0 ? net_xmit_errno(err) : err;
+}
+
+/* Makes one packet of the datagrams of a burst, with room for so many bytes of headers in front. */
+static int superp_path_join_udp(struct sk_buff *head, const struct dst_entry *dst, u32 headers)
+{
+	u32 len = head->len;
+	struct sk_buff *skb;
+
+	if (len > superp_path_dst_mtu(dst, headers))
+		return -EMSGSIZE;
+	for (skb = head->next; skb; skb = skb->next) {
+		if (skb->len > head->len || (skb->next && skb->len < head->len))
+			return -EINVAL;
+		len += skb->len;
+	}
+	/* The MTU may have grown since superp_path_burst(). */
+	if (len > IP_MAX_MTU - headers)
+		return -EMSGSIZE;
+	if (head->next)
+		superp_path_join(head, SKB_GSO_UDP_L4);
+	return skb_cow_head(head, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len + headers);
 }
 
 /* The destination is the path's. So is the source, if there is none in the header. */
@@ -644,11 +694,7 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
 		err = PTR_ERR(rt);
 		goto drop;
 	}
-	err = -EMSGSIZE;
-	if (skb->len > superp_path_dst_mtu(&rt->dst, SUPERP_UDP4_SIZE))
-		goto drop_route;
-	err = skb_cow_head(skb, LL_RESERVED_SPACE(rt->dst.dev) + rt->dst.header_len +
-			   SUPERP_UDP4_SIZE);
+	err = superp_path_join_udp(skb, &rt->dst, SUPERP_UDP4_SIZE);
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
@@ -657,7 +703,7 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
 drop_route:
 	ip_rt_put(rt);
 drop:
-	kfree_skb(skb);
+	kfree_skb_list(skb);
 	return err;
 }
 
@@ -674,11 +720,7 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
 		err = PTR_ERR(dst);
 		goto drop;
 	}
-	err = -EMSGSIZE;
-	if (skb->len > superp_path_dst_mtu(dst, SUPERP_UDP6_SIZE))
-		goto drop_route;
-	err = skb_cow_head(skb, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len +
-			   SUPERP_UDP6_SIZE);
+	err = superp_path_join_udp(skb, dst, SUPERP_UDP6_SIZE);
 	if (err)
 		goto drop_route;
 	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
@@ -688,7 +730,7 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
 drop_route:
 	dst_release(dst);
 drop:
-	kfree_skb(skb);
+	kfree_skb_list(skb);
 	return err;
 }
 

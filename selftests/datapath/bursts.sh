@@ -52,27 +52,40 @@ signal.pause()' >"$scratch/$node" &
 	return "$status"
 }
 
+# both COMMAND…: of both nodes, each with its namespace's name in place of "NODE".
+both() {
+	local node
+	for node in "$nodeA" "$nodeB"; do "${@/#NODE/$node}"; done
+}
+
 nodes_up 9000
 ports_up
 scratch=$(mktemp -d)
-cid=1
-way=sunh
-connect "$way" "$cid" ext on
-tap_case "packets pass a veth pair together" together
-tap_case "those that a sniffer has seen are whole" sniffed
-for node in "$nodeA" "$nodeB"; do on "$node" ethtool -K eth0 tx-gso-list off; done
-tap_case "a device that does not take them together has them taken apart" singly
-for node in "$nodeA" "$nodeB"; do on "$node" ethtool -K eth0 tx-gso-list on; done
-for node in "$nodeA" "$nodeB"; do ip -n "$node" link set eth0 gso_max_segs 1; done
-tap_case "a device that takes one at a time gets one at a time" singly
-for node in "$nodeA" "$nodeB"; do ip -n "$node" link set eth0 gso_max_segs 65535; done
-for node in "$nodeA" "$nodeB"; do on "$node" ethtool -K eth0 gso off; done
-tap_case "segmentation switched off is none" singly
-for node in "$nodeA" "$nodeB"; do on "$node" ethtool -K eth0 gso on; done
-for node in "$nodeA" "$nodeB"; do tc -n "$node" qdisc add dev eth0 root tbf rate 20gbit burst 1mb limit 4mb; done
-tap_case "in front of a queue that limits the rate they are single" singly
-for node in "$nodeA" "$nodeB"; do tc -n "$node" qdisc del dev eth0 root; done
-for node in "$nodeA" "$nodeB"; do tc -n "$node" qdisc add dev eth0 root pfifo limit 1000; done
-tap_case "a queue that keeps them whole gets them together" together
+cid=0
+for way in $ways; do
+	cid=$((cid + 1))
+	connect "$way" "$cid" ext on
+	offload=tx-gso-list
+	[ "$way" = sunh ] || offload=tx-udp-segmentation
+	tap_case "$way: packets pass a veth pair together" together
+	tap_case "$way: those that a sniffer has seen are whole" sniffed
+	both on NODE ethtool -K eth0 "$offload" off >"$scratch/ethtool"
+	tap_case "$way: a device that does not take them together has them taken apart" singly
+	both on NODE ethtool -K eth0 tx off >"$scratch/ethtool"
+	tap_case "$way: so has one that makes no checksums" singly
+	both on NODE ethtool -K eth0 tx on "$offload" on >"$scratch/ethtool"
+	both ip -n NODE link set eth0 gso_max_segs 1
+	tap_case "$way: a device that takes one at a time gets one at a time" singly
+	both ip -n NODE link set eth0 gso_max_segs 65535
+	both on NODE ethtool -K eth0 gso off
+	tap_case "$way: segmentation switched off is none" singly
+	both on NODE ethtool -K eth0 gso on
+	both tc -n NODE qdisc add dev eth0 root tbf rate 20gbit burst 1mb limit 4mb
+	tap_case "$way: in front of a queue that limits the rate they are single" singly
+	both tc -n NODE qdisc del dev eth0 root
+	both tc -n NODE qdisc add dev eth0 root pfifo limit 1000
+	tap_case "$way: a queue that keeps them whole gets them together" together
+	both tc -n NODE qdisc del dev eth0 root
+done
 rm -r "$scratch"
 tap_end
