@@ -24,7 +24,7 @@ use crate::{
         net::{DeviceEvent, Net},
         range::Ranges,
         rx::UdpPort,
-        skb::{Burst, SkBuff},
+        skb::Burst,
     },
     netlink::ReportLimit,
     params::{self, ParamId},
@@ -333,6 +333,6 @@ pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, packets: Burst) {
 }
 
 /// See [`Node::rx_udp`].
-pub(crate) fn rx_udp(node: &Node, ifindex: u32, header: &UdpIp, skb: SkBuff) {
-    node.rx_udp(ifindex, header, skb);
+pub(crate) fn rx_udp(node: &Node, ifindex: u32, header: &UdpIp, packets: Burst) {
+    node.rx_udp(ifindex, header, packets);
 }

@@ -11,6 +11,7 @@ struct superp_udp_port;
 
 void superp_rx_register(u16 ethertype, u16 lite);
 void superp_rx_unregister(void);
+void superp_rx_detach(struct sk_buff *skb);
 
 struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err);
 void superp_udp_port_close(struct superp_udp_port *udp);

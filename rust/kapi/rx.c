@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/net.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
-#include <linux/slab.h>
-#include <linux/udp.h>
-#include <net/dsfield.h>
 #include <net/dst.h>
 #include <net/gso.h>
-#include <net/ip.h>
-#include <net/ipv6.h>
-#include <net/udp_tunnel.h>
 
 #include "kapi_net.h"
 #include "kapi_path.h"
@@ -25,8 +18,13 @@ static void superp_rx_detach_one(struct sk_buff *skb)
 	skb->dev = NULL;
 }
 
-/* A message may wait in a socket for hours, and its packets must not hold devices or such. */
-static void superp_rx_detach(struct sk_buff *skb)
+/**
+ * superp_rx_detach - let a packet live for as long as it is wanted
+ * @skb: the packet
+ *
+ * A message may wait in a socket for hours, and its packets must not hold devices or such.
+ */
+void superp_rx_detach(struct sk_buff *skb)
 {
 	struct sk_buff *part;
 
@@ -165,127 +163,4 @@ void superp_rx_unregister(void)
 	dev_remove_pack(&superp_packet_type);
 	dev_remove_offload(&superp_lite_offload);
 	dev_remove_offload(&superp_offload);
-}
-
-/* Called under RCU; the checksum has been verified, the length is that of the UDP header. */
-static int superp_rx_udp(struct sock *sk, struct sk_buff *skb)
-{
-	void *node = superp_net_node(sock_net(sk));
-	u32 ifindex = skb->dev->ifindex;
-	struct superp_udp_ip header = {};
-	struct in6_addr *source = (struct in6_addr *)header.source;
-	struct in6_addr *destination = (struct in6_addr *)header.destination;
-
-	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
-	skb_mark_not_on_list(skb);
-	if (!node || !pskb_may_pull(skb, sizeof(struct udphdr))) {
-		kfree_skb(skb);
-		return 0;
-	}
-	if (skb->protocol == htons(ETH_P_IP)) {
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
-		header.tclass = ip_hdr(skb)->tos;
-		header.hop_limit = ip_hdr(skb)->ttl;
-	} else {
-		*source = ipv6_hdr(skb)->saddr;
-		*destination = ipv6_hdr(skb)->daddr;
-		header.tclass = ipv6_get_dsfield(ipv6_hdr(skb));
-		header.hop_limit = ipv6_hdr(skb)->hop_limit;
-		header.flow_label = ntohl(ip6_flowlabel(ipv6_hdr(skb)));
-	}
-	header.sport = ntohs(udp_hdr(skb)->source);
-	__skb_pull(skb, sizeof(struct udphdr));
-	superp_rx_detach(skb);
-	superp_rust_rx_udp(node, ifindex, &header, skb);
-	return 0;
-}
-
-/* An ICMP error for a packet to our port: it is ours, so that IP learns the path MTU from it. */
-static int superp_rx_udp_err(struct sock *sk, struct sk_buff *skb)
-{
-	return 0;
-}
-
-/**
- * struct superp_udp_port - the sockets behind a UDP port
- * @v4: for IPv4
- * @v6: for IPv6, or NULL if there is none
- */
-struct superp_udp_port {
-	struct socket *v4;
-	struct socket *v6;
-};
-
-static int superp_udp_sock(struct net *net, u8 family, u16 port, struct socket **sock)
-{
-	struct udp_port_cfg config = {
-		.family = family,
-		.local_udp_port = htons(port),
-		.use_udp6_rx_checksums = true,
-		.ipv6_v6only = true,
-	};
-	struct udp_tunnel_sock_cfg tunnel = {
-		.encap_type = 1,
-		.encap_rcv = superp_rx_udp,
-		.encap_err_lookup = superp_rx_udp_err,
-	};
-	int err;
-
-	err = udp_sock_create(net, &config, sock);
-	if (!err)
-		setup_udp_tunnel_sock(net, (*sock)->sk, &tunnel);
-	return err;
-}
-
-/**
- * superp_udp_port_open - receive packets on a UDP port, over IPv4 and IPv6
- * @net: the namespace
- * @port: the port
- * @err: where a negative errno goes
- *
- * Context: process.
- * Return: the port, or NULL.
- */
-struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err)
-{
-	struct superp_udp_port *udp;
-
-	*err = -EINVAL;
-	if (!port)
-		return NULL;
-	udp = kzalloc_obj(*udp);
-	*err = -ENOMEM;
-	if (!udp)
-		return NULL;
-	*err = superp_udp_sock(net, AF_INET, port, &udp->v4);
-	if (*err)
-		goto fail;
-	*err = superp_udp_sock(net, AF_INET6, port, &udp->v6);
-	if (*err == -EAFNOSUPPORT || *err == -EPFNOSUPPORT)
-		*err = 0;
-	if (*err)
-		goto fail;
-	return udp;
-
-fail:
-	superp_udp_port_close(udp);
-	return NULL;
-}
-
-/**
- * superp_udp_port_close - receive no longer
- * @udp: the port
- *
- * Packets may still be under way to the node for a grace period.
- *
- * Context: process.
- */
-void superp_udp_port_close(struct superp_udp_port *udp)
-{
-	if (udp->v4)
-		udp_tunnel_sock_release(udp->v4->sk);
-	if (udp->v6)
-		udp_tunnel_sock_release(udp->v6->sk);
-	kfree(udp);
 }

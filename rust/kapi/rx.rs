@@ -2,11 +2,7 @@
 
 //! Packets come in: SUNH from every Ethernet device, and UDP.
 
-use super::{
-    bindings as c,
-    net::Net,
-    skb::{Burst, SkBuff},
-};
+use super::{bindings as c, net::Net, skb::Burst};
 use crate::{
     node::{self, Node},
     proto::wire::UdpIp,
@@ -102,11 +98,11 @@ unsafe extern "C" fn superp_rust_rx_sunh(
     }
 }
 
-/// A UDP packet.
+/// UDP packets that came together, all with one header.
 ///
 /// # Safety
 ///
-/// As [`superp_rust_rx_sunh`], but `skb` is one packet; `header` is valid.
+/// As [`superp_rust_rx_sunh`]; `header` is valid.
 #[no_mangle]
 unsafe extern "C" fn superp_rust_rx_udp(
     node: *mut ffi::c_void,
@@ -116,7 +112,7 @@ unsafe extern "C" fn superp_rust_rx_udp(
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
-        let (node, skb) = unsafe { (&*node.cast::<Node>(), SkBuff::from_raw(skb)) };
+        let (node, packets) = unsafe { (&*node.cast::<Node>(), Burst::from_raw(skb)) };
         // SAFETY: By this function's contract.
         let header = unsafe { &*header };
         let header = UdpIp {
@@ -127,6 +123,6 @@ unsafe extern "C" fn superp_rust_rx_udp(
             flow_label: header.flow_label,
             source_port: header.sport,
         };
-        node::rx_udp(node, ifindex, &header, skb);
+        node::rx_udp(node, ifindex, &header, packets);
     }
 }

@@ -28,12 +28,22 @@ fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
 impl Node {
     /// SUNH frames that came together, data at the SUNH header; `lite`: of the EtherType of
     /// SUPERp-lite. Softirq.
-    pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, mut frames: Burst) {
+    pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
+        self.receive(frames, |skb| self.rx_frame(ifindex, lite, skb));
+    }
+
+    /// Hands packets to their connections. `rx` says whose a packet is and by which path it came; what it
+    /// keeps has gone another way.
+    fn receive(
+        &self,
+        mut frames: Burst,
+        rx: impl Fn(SkBuff) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason>,
+    ) {
         // As a rule they are all of one connection.
         let mut to: Option<(Arc<Conn>, usize)> = None;
         let mut packets = Burst::new();
         while let Some(skb) = frames.pop() {
-            match self.rx_frame(ifindex, lite, skb) {
+            match rx(skb) {
                 Ok(None) => {}
                 Ok(Some((conn, path, skb))) => {
                     let same =
@@ -107,31 +117,32 @@ impl Node {
         self.lite.get(source.into()).ok_or(DropReason::NoConnection)
     }
 
-    /// A datagram on our UDP port, data at the PDL header. Softirq.
-    pub(crate) fn rx_udp(&self, ifindex: u32, header: &UdpIp, mut skb: SkBuff) {
+    /// Datagrams on our UDP port with one header, data at the PDL header. Softirq.
+    pub(crate) fn rx_udp(&self, ifindex: u32, header: &UdpIp, datagrams: Burst) {
+        self.receive(datagrams, |skb| self.rx_datagram(ifindex, header, skb));
+    }
+
+    /// A datagram: for a connection, by a path of it, or passed on.
+    fn rx_datagram(
+        &self,
+        ifindex: u32,
+        header: &UdpIp,
+        mut skb: SkBuff,
+    ) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason> {
         if let Some(to) = self.compress(ifindex, header) {
-            if let Err(reason) = self.pass_on(&to, skb) {
-                self.count_drop(reason);
-            }
-            return;
+            self.pass_on(&to, skb)?;
+            return Ok(None);
         }
-        let (src, dst) = (header.source, header.destination);
-        let found = self.conn_of(&mut skb).and_then(|conn| {
-            if conn.identity().encap == Encap::Sunh {
-                return Err(DropReason::WrongPath);
-            }
-            let path =
-                conn.path_of(ifindex, |ends| ends.local == dst, |ends| ends.remote == src)?;
-            Ok((conn, path))
-        });
-        match found {
-            Ok((conn, path)) => {
-                let mut packets = Burst::new();
-                packets.push(skb);
-                conn.receive(path, packets);
-            }
-            Err(reason) => self.count_drop(reason),
+        let conn = self.conn_of(&mut skb)?;
+        if conn.identity().encap == Encap::Sunh {
+            return Err(DropReason::WrongPath);
         }
+        let path = conn.path_of(
+            ifindex,
+            |ends| ends.local == header.destination,
+            |ends| ends.remote == header.source,
+        )?;
+        Ok(Some((conn, path, skb)))
     }
 
     /// The connection that the PDL header at the front of `skb` names; the fixed headers are

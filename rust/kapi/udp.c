@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/local_lock.h>
+#include <linux/net.h>
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/udp.h>
+#include <linux/workqueue.h>
+#include <net/dsfield.h>
+#include <net/inet_sock.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/udp_tunnel.h>
+
+#include "kapi_defer.h"
+#include "kapi_net.h"
+#include "kapi_path.h"
+#include "kapi_rx.h"
+
+/* So many packets do not wait for more to go with them. */
+#define SUPERP_UDP_BATCH	64
+
+/**
+ * struct superp_udp_cell - datagrams that came in on a processor
+ * @lock: held for @packets
+ * @packets: those that go on together, in their order
+ * @napi: hands them on when UDP has delivered all it has
+ * @udp: the port
+ */
+struct superp_udp_cell {
+	local_lock_t lock;
+	struct sk_buff_head packets;
+	struct napi_struct napi;
+	struct superp_udp_port *udp;
+};
+
+/**
+ * struct superp_udp_port - the sockets behind a UDP port
+ * @net: the namespace; NULL when it is closed
+ * @v4: for IPv4
+ * @v6: for IPv6, or NULL if there is none
+ * @dummy: stands for a device, for NAPI
+ * @cells: of each processor
+ * @work: frees this
+ */
+struct superp_udp_port {
+	struct net *net;
+	struct socket *v4;
+	struct socket *v6;
+	struct net_device *dummy;
+	struct superp_udp_cell __percpu *cells;
+	struct rcu_work work;
+};
+
+/* What a packet in a cell carries along. */
+struct superp_udp_cb {
+	u32 ifindex;
+	struct superp_udp_ip header;
+};
+
+static struct superp_udp_cb *superp_udp_cb(const struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct superp_udp_cb) > sizeof_field(struct sk_buff, cb));
+	return (struct superp_udp_cb *)skb->cb;
+}
+
+/* Hands packets on: those of one sender that follow each other go together. */
+static void superp_udp_deliver(const struct superp_udp_port *udp, struct sk_buff_head *packets)
+{
+	struct sk_buff *skb, *first, *last;
+	struct superp_udp_cb cb;
+	const struct net *net;
+	void *node;
+
+	rcu_read_lock();
+	net = READ_ONCE(udp->net);
+	node = net ? superp_net_node(net) : NULL;
+	while (node && (first = __skb_dequeue(packets))) {
+		cb = *superp_udp_cb(first);
+		last = first;
+		while ((skb = skb_peek(packets)) &&
+		       !memcmp(superp_udp_cb(skb), &cb, sizeof(cb))) {
+			__skb_unlink(skb, packets);
+			last->next = skb;
+			last = skb;
+		}
+		superp_rust_rx_udp(node, cb.ifindex, &cb.header, first);
+	}
+	rcu_read_unlock();
+	__skb_queue_purge(packets);
+}
+
+static int superp_udp_poll(struct napi_struct *napi, int budget)
+{
+	struct superp_udp_cell *cell = container_of(napi, struct superp_udp_cell, napi);
+	struct superp_udp_port *udp = cell->udp;
+	struct sk_buff_head packets;
+	int work;
+
+	__skb_queue_head_init(&packets);
+	local_lock_nested_bh(&udp->cells->lock);
+	skb_queue_splice_init(&cell->packets, &packets);
+	local_unlock_nested_bh(&udp->cells->lock);
+	work = min_t(int, skb_queue_len(&packets), budget - 1);
+	superp_udp_deliver(udp, &packets);
+	napi_complete_done(napi, work);
+	return work;
+}
+
+/* In softirq. The packet goes on with others of the same round of the network stack. */
+static void superp_udp_queue(struct superp_udp_port *udp, struct sk_buff *skb)
+{
+	struct superp_udp_cell *cell;
+	struct sk_buff_head full;
+
+	__skb_queue_head_init(&full);
+	local_lock_nested_bh(&udp->cells->lock);
+	cell = this_cpu_ptr(udp->cells);
+	__skb_queue_tail(&cell->packets, skb);
+	if (skb_queue_len(&cell->packets) == 1)
+		napi_schedule(&cell->napi);
+	else if (skb_queue_len(&cell->packets) >= SUPERP_UDP_BATCH)
+		skb_queue_splice_init(&cell->packets, &full);
+	local_unlock_nested_bh(&udp->cells->lock);
+	if (!skb_queue_empty(&full))
+		superp_udp_deliver(udp, &full);
+}
+
+/* Called under RCU; the checksum has been verified, the length is that of the UDP header. */
+static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
+{
+	struct superp_udp_port *udp = rcu_dereference_sk_user_data(sk);
+	struct superp_udp_cb cb = { .ifindex = skb->dev->ifindex };
+	struct in6_addr *source = (struct in6_addr *)cb.header.source;
+	struct in6_addr *destination = (struct in6_addr *)cb.header.destination;
+
+	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
+	skb_mark_not_on_list(skb);
+	if (!udp || !pskb_may_pull(skb, sizeof(struct udphdr))) {
+		kfree_skb(skb);
+		return 0;
+	}
+	if (skb->protocol == htons(ETH_P_IP)) {
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
+		cb.header.tclass = ip_hdr(skb)->tos;
+		cb.header.hop_limit = ip_hdr(skb)->ttl;
+	} else {
+		*source = ipv6_hdr(skb)->saddr;
+		*destination = ipv6_hdr(skb)->daddr;
+		cb.header.tclass = ipv6_get_dsfield(ipv6_hdr(skb));
+		cb.header.hop_limit = ipv6_hdr(skb)->hop_limit;
+		cb.header.flow_label = ntohl(ip6_flowlabel(ipv6_hdr(skb)));
+	}
+	cb.header.sport = ntohs(udp_hdr(skb)->source);
+	__skb_pull(skb, sizeof(struct udphdr));
+	superp_rx_detach(skb);
+	*superp_udp_cb(skb) = cb;
+	superp_udp_queue(udp, skb);
+	return 0;
+}
+
+/* An ICMP error for a packet to our port: it is ours, so that IP learns the path MTU from it. */
+static int superp_udp_err(struct sock *sk, struct sk_buff *skb)
+{
+	return 0;
+}
+
+static int superp_udp_sock(struct superp_udp_port *udp, u8 family, u16 port, struct socket **sock)
+{
+	struct udp_port_cfg config = {
+		.family = family,
+		.local_udp_port = htons(port),
+		.use_udp6_rx_checksums = true,
+		.ipv6_v6only = true,
+	};
+	struct udp_tunnel_sock_cfg tunnel = {
+		.sk_user_data = udp,
+		.encap_type = 1,
+		.encap_rcv = superp_udp_rcv,
+		.encap_err_lookup = superp_udp_err,
+	};
+	int err;
+
+	err = udp_sock_create(udp->net, &config, sock);
+	if (err)
+		return err;
+	setup_udp_tunnel_sock(udp->net, (*sock)->sk, &tunnel);
+	/* Inside there are no checksums that it helps; but when UDP takes a segmented packet apart, it
+	 * would make one of all bytes for their sake.
+	 */
+	inet_dec_convert_csum((*sock)->sk);
+	return 0;
+}
+
+static int superp_udp_init_cells(struct superp_udp_port *udp)
+{
+	struct superp_udp_cell *cell;
+	int cpu;
+
+	udp->dummy = alloc_netdev_dummy(0);
+	if (!udp->dummy)
+		return -ENOMEM;
+	udp->cells = alloc_percpu(struct superp_udp_cell);
+	if (!udp->cells)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu) {
+		cell = per_cpu_ptr(udp->cells, cpu);
+		cell->udp = udp;
+		local_lock_init(&cell->lock);
+		__skb_queue_head_init(&cell->packets);
+		set_bit(NAPI_STATE_NO_BUSY_POLL, &cell->napi.state);
+		netif_napi_add(udp->dummy, &cell->napi, superp_udp_poll);
+		napi_enable(&cell->napi);
+	}
+	return 0;
+}
+
+/* Nothing comes in by the sockets any more. */
+static void superp_udp_free(struct work_struct *work)
+{
+	struct superp_udp_port *udp = container_of(to_rcu_work(work), struct superp_udp_port, work);
+	struct superp_udp_cell *cell;
+	int cpu;
+
+	if (udp->cells) {
+		for_each_possible_cpu(cpu) {
+			cell = per_cpu_ptr(udp->cells, cpu);
+			napi_disable(&cell->napi);
+			__netif_napi_del(&cell->napi);
+			__skb_queue_purge(&cell->packets);
+		}
+		/* As __netif_napi_del() wants it. */
+		synchronize_net();
+		free_percpu(udp->cells);
+	}
+	if (udp->dummy)
+		free_netdev(udp->dummy);
+	kfree(udp);
+}
+
+/**
+ * superp_udp_port_open - receive packets on a UDP port, over IPv4 and IPv6
+ * @net: the namespace
+ * @port: the port
+ * @err: where a negative errno goes
+ *
+ * Context: process.
+ * Return: the port, or NULL.
+ */
+struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err)
+{
+	struct superp_udp_port *udp;
+
+	*err = -EINVAL;
+	if (!port)
+		return NULL;
+	udp = kzalloc_obj(*udp);
+	*err = -ENOMEM;
+	if (!udp)
+		return NULL;
+	udp->net = net;
+	INIT_RCU_WORK(&udp->work, superp_udp_free);
+	*err = superp_udp_init_cells(udp);
+	if (*err)
+		goto fail;
+	*err = superp_udp_sock(udp, AF_INET, port, &udp->v4);
+	if (*err)
+		goto fail;
+	*err = superp_udp_sock(udp, AF_INET6, port, &udp->v6);
+	if (*err == -EAFNOSUPPORT || *err == -EPFNOSUPPORT)
+		*err = 0;
+	if (*err)
+		goto fail;
+	return udp;
+
+fail:
+	superp_udp_port_close(udp);
+	return NULL;
+}
+
+/**
+ * superp_udp_port_close - receive no longer
+ * @udp: the port
+ *
+ * Packets may still be under way to the node for a grace period. What they need is freed after it.
+ *
+ * Context: process.
+ */
+void superp_udp_port_close(struct superp_udp_port *udp)
+{
+	WRITE_ONCE(udp->net, NULL);
+	if (udp->v4)
+		udp_tunnel_sock_release(udp->v4->sk);
+	if (udp->v6)
+		udp_tunnel_sock_release(udp->v6->sk);
+	queue_rcu_work(superp_wq, &udp->work);
+}
