@@ -5,9 +5,9 @@
 //! Several sockets that talk to the same remote queue pair share its flow; a socket that talks to
 //! none has its own. A work with a fence waits until nothing of its flow is under way. Messages keep their
 //! order also when the peer refuses one for want of a buffer: everything it refused afterwards is put back
-//! in front, and the first message of the new run says `start`. A peer without extensions cannot be told
-//! so, and on an unordered connection a later one could come first: there one message at a time is under
-//! way.
+//! in front, and the first message of the new run says `start`. It goes alone, to find out whether there
+//! is a buffer again. A peer without extensions cannot be told so, and on an unordered connection a later
+//! one could come first: there one message at a time is under way.
 
 use core::iter;
 
@@ -67,6 +67,8 @@ pub(super) struct Flow {
     keyed: bool,
     /// The next message is the first of a run.
     start: bool,
+    /// The peer had no buffer for the last message that ended.
+    probing: bool,
     next_order: u64,
     backoff: u64,
     not_before: u64,
@@ -93,6 +95,7 @@ impl Flow {
             works: 0,
             keyed: false,
             start: false,
+            probing: false,
             next_order: 0,
             backoff: BACKOFF_MIN,
             not_before: 0,
@@ -305,7 +308,8 @@ impl Flows {
         }
         flow.not_before = 0;
         let sending = flow.sends > 0;
-        let busy = flow.keyed || !flow.refused.is_empty() || (!follow && sending);
+        let alone = !follow || flow.probing;
+        let busy = flow.keyed || !flow.refused.is_empty() || (alone && sending);
         let mut cursor = flow.queue.cursor_front();
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
@@ -458,6 +462,7 @@ impl Flows {
                 flow.keyed = false;
                 if active.error.is_none() {
                     flow.backoff = BACKOFF_MIN;
+                    flow.probing = false;
                 }
             }
         }
@@ -490,6 +495,7 @@ impl Flows {
             flow.queue.push_front(work);
         }
         flow.start = true;
+        flow.probing = true;
         flow.not_before = now.saturating_add(flow.backoff);
         flow.backoff = flow.backoff.saturating_mul(2).min(BACKOFF_MAX);
         Some(flow.not_before)

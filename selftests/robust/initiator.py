@@ -150,6 +150,35 @@ def extensions():
     ended(sent, "sent")
 
 
+def refused_messages():
+    """After a refusal one message finds out whether there is a buffer again; the others wait until it has."""
+    p = peer("sunh", "ext", "on")
+    programs = []
+    for n in range(4):
+        programs.append(p.request("send", 0x123456, bytes([n]) * 40))
+        packet = p.answer("message", lambda a: a.opcode == SEND_QP_EXT)
+        same((packet.xid, packet.body[16:56]), (n, bytes([n]) * 40), "XID and data")
+    for n in range(4):
+        p.ack_xid = n - 1
+        p.send(ERROR, error_op(4, 2 if n else 0), num_ops=1, xid=n)
+    p.ack_xid = 3
+    for last in 4, 7:
+        found = [p.answer("message", lambda a: a.opcode == SEND_QP_EXT)]
+        end = time.monotonic() + 0.3
+        while (left := end - time.monotonic()) > 0:
+            p.send(NOOP, eom=False)
+            packet = p.link.receive(left)
+            if packet and packet.opcode == SEND_QP_EXT:
+                found.append(p.see(packet))
+        same([packet.xid for packet in found], list(range(p.ack_xid + 1, last + 1)), "messages before an answer")
+        data = [packet.body[16:17] for packet in found]
+        same(data, [bytes([xid - 4]) for xid in range(p.ack_xid + 1, last + 1)], "order")
+        p.ack_xid = last
+        p.send(NOOP, eom=False)
+    for program in programs:
+        ended(program, "sent")
+
+
 def udp_headers():
     """UDP: a source port of the dynamic range, the same for all packets; a checksum; IPv6's flow
     label."""
@@ -371,6 +400,7 @@ try:
     results.case("a message leaves as Send to QP", send_to_qp)
     results.case("a message to a receive context leaves as in G5", golden_send)
     results.case("5 bytes leave as extensions, padded", extensions)
+    results.case("after a refusal one message goes alone", refused_messages)
     results.case("UDP ports, length, checksum and flow label", udp_headers)
     results.case("Traffic Class and Flow Label of the connection", network_headers)
     results.case("the Traffic Class selects the priority in queues and VLANs", priority)
