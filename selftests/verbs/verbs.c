@@ -82,6 +82,11 @@ FIXTURE_VARIANT_ADD(verbs, udp4)
 	.options = { .encap = SUPERP_ENCAP_UDP4 },
 };
 
+FIXTURE_VARIANT_ADD(verbs, sunh_unordered)
+{
+	.options = { .encap = SUPERP_ENCAP_SUNH, .unordered = true },
+};
+
 FIXTURE_SETUP(verbs)
 {
 	int encap = variant->options.encap;
@@ -96,6 +101,7 @@ FIXTURE_SETUP(verbs)
 
 FIXTURE_TEARDOWN(verbs)
 {
+	link_clean();
 	EXPECT_EQ(0, side_down(&self->a));
 	EXPECT_EQ(0, side_down(&self->b));
 	conn_down(self->cid);
@@ -255,6 +261,32 @@ TEST_F(verbs, write_with_immediate__tells_when_all_is_there)
 	EXPECT_EQ(0, wc.byte_len);
 	EXPECT_EQ(7, wc.imm_data);
 	EXPECT_EQ(0, memcmp(self->b.memory, self->a.memory, 100000));
+}
+
+TEST_F(verbs, fenced_read__sees_the_writes_before)
+{
+	const uint32_t length = 40000, back = AREA / 2;
+	struct superp_sge from = sge_of(&self->a, 0, length), to = sge_of(&self->a, back, length);
+	struct superp_send_wr read = {
+		.wr_id = 2, .opcode = SUPERP_OP_READ, .sg_list = &to, .num_sge = 1,
+		.send_flags = SUPERP_SEND_SIGNALED | SUPERP_SEND_FENCE, .remote_addr = self->b.mr->rma_addr,
+	};
+	struct superp_send_wr write = {
+		.wr_id = 1, .next = &read, .opcode = SUPERP_OP_WRITE, .sg_list = &from, .num_sge = 1,
+		.remote_addr = self->b.mr->rma_addr,
+	};
+	struct superp_wc wc;
+
+	ASSERT_EQ(0, link_netem("delay 1ms 1ms loss 5% duplicate 10%"));
+	for (int round = 0; round < 20; round++) {
+		pattern_fill(self->a.memory, length, round);
+		memset(self->a.memory + back, 0, length);
+		ASSERT_EQ(0, superp_post_send(self->a.qp, &write, NULL));
+		ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, &wc));
+		ASSERT_EQ(2, wc.wr_id);
+		ASSERT_EQ(0, wc.status);
+		ASSERT_EQ(-1, pattern_check(self->a.memory + back, length, round));
+	}
 }
 
 TEST_F(verbs, list__is_posted_up_to_what_is_wrong)

@@ -100,6 +100,8 @@ pub const SUPERP_SEND_SIGNALED: u32 = 1 << 0;
 pub const SUPERP_SEND_INLINE: u32 = 1 << 1;
 /// With immediate data.
 pub const SUPERP_SEND_IMM: u32 = 1 << 2;
+/// The request starts when all before it on the queue pair is complete.
+pub const SUPERP_SEND_FENCE: u32 = 1 << 3;
 /// The completion has immediate data.
 pub const SUPERP_WC_WITH_IMM: u32 = 1 << 0;
 

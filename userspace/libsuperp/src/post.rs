@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Posting lists of requests.
 
-use crate::attr::{RecvWr, SendWr, Sge, SUPERP_SEND_IMM, SUPERP_SEND_INLINE, SUPERP_SEND_SIGNALED};
+use crate::attr::{
+    RecvWr, SendWr, Sge, SUPERP_SEND_FENCE, SUPERP_SEND_IMM, SUPERP_SEND_INLINE,
+    SUPERP_SEND_SIGNALED,
+};
 use crate::lock;
 use crate::queue::Qp;
 use libc::c_int;
@@ -37,7 +40,8 @@ unsafe fn part(list: *const Sge, count: c_int) -> Result<Part, c_int> {
 ///
 /// What the request points to is valid.
 unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
-    const FLAGS: u32 = SUPERP_SEND_SIGNALED | SUPERP_SEND_INLINE | SUPERP_SEND_IMM;
+    const FLAGS: u32 =
+        SUPERP_SEND_SIGNALED | SUPERP_SEND_INLINE | SUPERP_SEND_IMM | SUPERP_SEND_FENCE;
     if wr.send_flags & !FLAGS != 0 {
         return Err(libc::EINVAL);
     }
@@ -46,6 +50,9 @@ unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
     let mut flags = 0;
     if wr.send_flags & SUPERP_SEND_SIGNALED != 0 {
         flags |= uapi::SUPERP_SQE_SIGNALED;
+    }
+    if wr.send_flags & SUPERP_SEND_FENCE != 0 {
+        flags |= uapi::SUPERP_SQE_FENCE;
     }
     let mut imm = 0;
     if wr.send_flags & SUPERP_SEND_IMM != 0 {

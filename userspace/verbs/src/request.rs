@@ -101,6 +101,14 @@ impl WorkRequest {
         self
     }
 
+    /// Starts when everything before it on the queue pair is complete, whether that succeeded or not;
+    /// what comes after it starts after it. So a flag that is written with a fence is never seen before
+    /// the data in front of it, on unordered connections too. Costs a round trip.
+    pub fn fenced(mut self) -> Self {
+        self.0.flags |= uapi::SUPERP_SQE_FENCE;
+        self
+    }
+
     /// The number that its completion carries.
     pub fn token(mut self, token: u64) -> Self {
         self.0.token = token;
@@ -162,6 +170,7 @@ mod tests {
         );
         assert_eq!((entry.imm, entry.flags), (5, 0b101));
         assert_eq!(WorkRequest::read(PART, 99).unsignaled().0.flags, 0);
+        assert_eq!(WorkRequest::read(PART, 99).fenced().0.flags, 0b1001);
         let (compare, swap) = (1, 2);
         let change = Atomic::CompareSwap { compare, swap };
         let entry = WorkRequest::atomic(PART, 8, change).0;

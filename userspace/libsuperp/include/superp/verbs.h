@@ -74,6 +74,7 @@ struct superp_sge {
 #define SUPERP_SEND_SIGNALED	(1u << 0)	/* has a completion also if it succeeds */
 #define SUPERP_SEND_INLINE	(1u << 1)	/* the bytes are copied now; no lkey; up to SUPERP_MAX_INLINE */
 #define SUPERP_SEND_IMM		(1u << 2)	/* with imm_data */
+#define SUPERP_SEND_FENCE	(1u << 3)	/* starts when all before it on the queue pair is complete */
 
 /* A request.  sg_list has num_sge entries, 0 or 1. */
 struct superp_send_wr {
