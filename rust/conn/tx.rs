@@ -510,6 +510,7 @@ impl Conn {
     fn enqueue(&self, inner: &mut Inner, way: usize, transmit: Transmit, skb: SkBuff, now: u64) {
         let any_length = self.identity.encap == Encap::Sunh;
         if !any_length && inner.out.packets.count() > 0 && skb.len() > inner.out.first_len {
+            // There is room, and it is at the front again unless those before it must wait.
             let _ = inner.out.waiting.insert_within_capacity(0, transmit);
             self.flush(inner, now);
             if inner.out.due().is_some_and(|due| due > now) {
