@@ -244,6 +244,10 @@ impl Context {
     fn qp_create(&self, arg: usize) -> Result {
         let mut create: RqpCreate = read_argument(arg)?;
         check_entries(create.sq_entries, uapi::SUPERP_MAX_SQ_ENTRIES)?;
+        let segments = create.sq_segments.max(create.rq_segments);
+        if segments > uapi::SUPERP_MAX_SEGMENTS {
+            return Err(EINVAL);
+        }
         let receives = create.rq_entries != 0;
         if receives {
             check_entries(create.rq_entries, uapi::SUPERP_MAX_RQ_ENTRIES)?;
@@ -255,6 +259,8 @@ impl Context {
             id,
             sq_entries: create.sq_entries,
             rq_entries: create.rq_entries,
+            sq_segments: create.sq_segments,
+            rq_segments: create.rq_segments,
             send_cq: cq(create.send_cq)?,
             recv_cq: if receives {
                 Some(cq(create.recv_cq)?)

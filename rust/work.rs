@@ -131,6 +131,16 @@ pub(crate) enum Local {
     Buffer(Pages),
     /// A region of the caller, from this offset on. The region stays pinned until the work ends.
     Region(Arc<Region>, u64),
+    /// Pieces of regions, one behind the other.
+    List(KVec<Piece>),
+}
+
+/// Bytes of a region of the caller, from `offset` of it on. The region stays pinned until the work ends.
+pub(crate) struct Piece {
+    pub(crate) region: Arc<Region>,
+    pub(crate) offset: u64,
+    /// Bytes, at least 1.
+    pub(crate) len: u32,
 }
 
 /// One work request.
@@ -269,13 +279,52 @@ impl Work {
         self.order.load(Relaxed)
     }
 
-    /// The local pages, and the offset of the work's first byte in them.
-    fn pages(&self) -> Option<(&Pages, u64)> {
+    /// Says where `len` bytes from `offset` of the work are: calls `each` for each piece, in their
+    /// order, with its pages, the offset in them, and its bytes.
+    fn walk(
+        &self,
+        offset: u64,
+        len: usize,
+        mut each: impl FnMut(&Pages, u64, usize) -> Result,
+    ) -> Result {
         match &self.local {
-            Local::None | Local::Inline(_) => None,
-            Local::Buffer(pages) => Some((pages, 0)),
-            Local::Region(region, offset) => Some((region.pages(), *offset)),
+            Local::None | Local::Inline(_) => Err(EINVAL),
+            Local::Buffer(pages) => each(pages, offset, len),
+            Local::Region(region, base) => {
+                each(region.pages(), base.checked_add(offset).ok_or(EINVAL)?, len)
+            }
+            Local::List(pieces) => {
+                let (mut skip, mut left) = (offset, len);
+                for piece in pieces {
+                    let Some(room @ 1..) = u64::from(piece.len).checked_sub(skip) else {
+                        skip = skip.saturating_sub(piece.len.into());
+                        continue;
+                    };
+                    let n = left.min(usize::try_from(room)?);
+                    let at = piece.offset.checked_add(skip).ok_or(EINVAL)?;
+                    each(piece.region.pages(), at, n)?;
+                    (skip, left) = (0, left.saturating_sub(n));
+                    if left == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(EINVAL)
+            }
         }
+    }
+
+    /// Whether `len` bytes from `offset` of the work are copied behind the headers of a packet that has
+    /// them `count` times, from different works.
+    pub(crate) fn is_copied(&self, count: u8, offset: u64, len: u32) -> bool {
+        if !matches!(self.local, Local::List(_)) {
+            return are_copied(count, len);
+        }
+        let mut frags = 0u32;
+        let counted = self.walk(offset, len as usize, |_, _, n| {
+            frags = frags.saturating_add(Pages::most_frags(u32::try_from(n)?));
+            Ok(())
+        });
+        len <= COPY_MAX || counted.is_err() || !Pages::fit(frags)
     }
 
     /// Attaches `len` bytes from `offset` of the work to `skb`: copied when short, else as page
@@ -289,14 +338,9 @@ impl Work {
             let end = offset.checked_add(len).ok_or(EINVAL)?;
             return skb.put(data.get(offset..end).ok_or(EINVAL)?);
         }
-        let (pages, base) = self.pages().ok_or(EINVAL)?;
-        attach(
-            pages,
-            base.checked_add(offset).ok_or(EINVAL)?,
-            len,
-            copied,
-            skb,
-        )
+        self.walk(offset, len, |pages, at, n| {
+            attach(pages, at, n, copied, skb)
+        })
     }
 
     /// Places `len` bytes of a Read response from `skb` at `offset` of the work.
@@ -307,18 +351,19 @@ impl Work {
         skb_offset: usize,
         len: usize,
     ) -> Result<(), Code> {
-        let (pages, base) = self.pages().ok_or(Code::ABORTED)?;
-        let offset = base.checked_add(offset).ok_or(Code::ABORTED)?;
-        pages
-            .copy_from_skb(offset, skb, skb_offset, len)
-            .map_err(|_| Code::ABORTED)
+        let mut from = skb_offset;
+        self.walk(offset, len, |pages, at, n| {
+            pages.copy_from_skb(at, skb, from, n)?;
+            from = from.saturating_add(n);
+            Ok(())
+        })
+        .map_err(|_| Code::ABORTED)
     }
 
     /// Places what an atomic operation has replaced.
     pub(crate) fn place_original(&self, value: u64) -> Result<(), Code> {
-        let (pages, offset) = self.pages().ok_or(Code::ABORTED)?;
-        pages
-            .copy_in(offset, &value.to_ne_bytes())
+        let bytes = value.to_ne_bytes();
+        self.walk(0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
             .map_err(|_| Code::ABORTED)
     }
 }
@@ -330,7 +375,8 @@ const COPY_MAX: u32 = 192;
 /// Whether the blocks of a packet, `count` of `len` bytes, are copied behind its headers. Otherwise
 /// the packet shares their pages.
 pub(crate) fn are_copied(count: u8, len: u32) -> bool {
-    len <= COPY_MAX || !Pages::fit(count.into(), len)
+    let frags = || u32::from(count).saturating_mul(Pages::most_frags(len));
+    len <= COPY_MAX || !Pages::fit(frags())
 }
 
 /// Attaches bytes of `pages` to `skb`, after its headers, which has room for them if they are `copied`.

@@ -11,7 +11,10 @@ use crate::{
         path::Encap,
         skb::{Burst, SkBuff},
     },
-    proto::{wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, SubmitError, Transmit},
+    proto::{
+        wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, RequestPayload, SubmitError,
+        Transmit,
+    },
     region, ring,
     work::{self, Work, WorkOp},
 };
@@ -464,6 +467,11 @@ impl Outgoing {
     }
 }
 
+/// The first byte of its works that a packet of a request has.
+fn first_of(request: &RequestPayload) -> u64 {
+    first_byte(request.token).saturating_add(request.offset.into())
+}
+
 /// Why no packet came of a transmission.
 enum BuildError {
     /// Try again later: the packet counts as lost.
@@ -578,15 +586,20 @@ impl Conn {
         transmit: &Transmit,
     ) -> Result<SkBuff, BuildError> {
         let mut active = None;
-        let mut block = 0;
+        let mut copied = true;
+        let num_ops = transmit.tal.num_ops;
         match &transmit.payload {
             Payload::Request(request) => {
                 active = flows
                     .active((request.token >> 32) as u32)
                     .map(|active| &*active);
-                block = request.len;
+                copied = active.is_none_or(|active| {
+                    active
+                        .work
+                        .is_copied(num_ops, first_of(request), request.len)
+                });
             }
-            Payload::Reply(reply) => block = reply.len,
+            Payload::Reply(reply) => copied = work::are_copied(num_ops, reply.len),
             _ => {}
         }
         let mut headers = [0u8; HEADERS_MAX];
@@ -597,7 +610,6 @@ impl Conn {
             })
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
-        let copied = work::are_copied(transmit.tal.num_ops, block);
         let data = if copied { transmit.data_len() } else { 0 };
         let linear = headers.len().saturating_add(data);
         let mut skb = SkBuff::alloc(headroom, linear).ok_or(BuildError::NoMemory)?;
@@ -607,8 +619,8 @@ impl Conn {
             Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => {}
             Payload::Request(request) if request.has_data => {
                 let active = active.ok_or(BuildError::NoMemory)?;
-                let first = first_byte(request.token).saturating_add(request.offset.into());
-                for work in active.works().take(transmit.tal.num_ops.into()) {
+                let first = first_of(request);
+                for work in active.works().take(num_ops.into()) {
                     work.attach(first, request.len as usize, copied, &mut skb)
                         .map_err(no_memory)?;
                     skb.put_zero(request.pad.into()).map_err(no_memory)?;

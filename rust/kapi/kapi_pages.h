@@ -20,7 +20,8 @@ void superp_pages_put(struct superp_pages *pages);
 u64 superp_pages_len(const struct superp_pages *pages);
 size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_t len,
 				   struct iov_iter *iter);
-bool superp_pages_fit(u32 count, u32 len);
+u32 superp_pages_most_frags(u32 len);
+bool superp_pages_fit(u32 frags);
 int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb);
 int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
 			       u32 skb_offset, u32 len);

@@ -296,18 +296,20 @@ size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_
 }
 
 /**
- * superp_pages_fit - can one packet share so many blocks?
- * @count: how many
- * @len: bytes of each, at least 1
+ * superp_pages_most_frags - how many fragments of a packet are so many bytes?
+ * @len: bytes, at least 1
  *
- * Return: whether superp_pages_add_frags() has room for all of them in a packet without fragments,
- * wherever in their pages they begin.
+ * Return: how many superp_pages_add_frags() adds at most, wherever in their pages they begin.
  */
-bool superp_pages_fit(u32 count, u32 len)
+u32 superp_pages_most_frags(u32 len)
 {
-	u64 frags = DIV_ROUND_UP((u64)len - 1, PAGE_SIZE) + 1;
+	return DIV_ROUND_UP((u64)len - 1, PAGE_SIZE) + 1;
+}
 
-	return count * frags <= MAX_SKB_FRAGS;
+/* Whether a packet without fragments has room for so many. */
+bool superp_pages_fit(u32 frags)
+{
+	return frags <= MAX_SKB_FRAGS;
 }
 
 /**

@@ -84,10 +84,16 @@ impl Pages {
         }
     }
 
-    /// Whether one packet can share `count` blocks of `len` bytes, at least 1, wherever they begin.
-    pub(crate) fn fit(count: u32, len: u32) -> bool {
+    /// How many fragments of a packet `len` bytes, at least 1, are at most, wherever they begin.
+    pub(crate) fn most_frags(len: u32) -> u32 {
         // SAFETY: It only computes.
-        unsafe { c::superp_pages_fit(count, len) }
+        unsafe { c::superp_pages_most_frags(len) }
+    }
+
+    /// Whether a packet has room for so many fragments.
+    pub(crate) fn fit(frags: u32) -> bool {
+        // SAFETY: As above.
+        unsafe { c::superp_pages_fit(frags) }
     }
 
     /// Appends `len` bytes from `offset` to a packet, which then shares these pages. Any context.

@@ -31,7 +31,7 @@ use crate::ring::Context;
 pub(crate) use c::{
     superp_cq_create as CqCreate, superp_cqe as Cqe, superp_ring as Layout,
     superp_ring_destroy as RingDestroy, superp_rqe as Rqe, superp_rqp_connect as RqpConnect,
-    superp_rqp_create as RqpCreate, superp_sqe as Sqe,
+    superp_rqp_create as RqpCreate, superp_segment as Segment, superp_sqe as Sqe,
 };
 
 /// Numbers of the ioctl commands.
@@ -61,7 +61,8 @@ bytes! {
     RingDestroy: 8,
     Rqe: 32,
     RqpConnect: 48,
-    RqpCreate: 88,
+    RqpCreate: 96,
+    Segment: 16,
     Sqe: 64,
 }
 
@@ -229,12 +230,13 @@ impl CtxPage {
     }
 }
 
-/// A ring of entries `E`.
+/// A ring of entries `E`, each of which may have segments.
 ///
 /// # Invariants
 ///
-/// The words, and `entries` entries from `array` on, are inside of `memory` and aligned; `entries` is
-/// a power of two. The size of `E` is a multiple of 8.
+/// The words, `entries` entries from `array` on, and `per_entry` times as many segments from `segments`
+/// on, are inside of `memory` and aligned; `entries` is a power of two. The size of `E` is a multiple of
+/// 8.
 pub(crate) struct Ring<E> {
     memory: Arc<Shared>,
     offset: usize,
@@ -242,7 +244,9 @@ pub(crate) struct Ring<E> {
     consumer: NonNull<u32>,
     flags: NonNull<u32>,
     array: NonNull<u64>,
+    segments: NonNull<u64>,
     entries: u32,
+    per_entry: u32,
     _entries: PhantomData<E>,
 }
 
@@ -251,12 +255,32 @@ unsafe impl<E> Send for Ring<E> {}
 // SAFETY: As above.
 unsafe impl<E> Sync for Ring<E> {}
 
+/// The private copy of what is at `from`, as it was at one moment for each of its words.
+///
+/// # Safety
+///
+/// The words of a `T`, whose size is a multiple of 8, are there, and valid for reads.
+unsafe fn copy<T: FromBytes>(from: NonNull<u64>) -> T {
+    let mut copy = mem::MaybeUninit::<T>::uninit();
+    for i in 0..mem::size_of::<T>() / 8 {
+        // SAFETY: By the requirement; `to` is written without need of alignment. A volatile read
+        // happens once.
+        unsafe {
+            let word = ptr::read_volatile(from.add(i).as_ptr());
+            let to = copy.as_mut_ptr().cast::<u64>().add(i);
+            to.write_unaligned(word);
+        }
+    }
+    // SAFETY: All bytes are written, and any are a `T`.
+    unsafe { copy.assume_init() }
+}
+
 impl<E: FromBytes + AsBytes> Ring<E> {
     const WORDS: usize = mem::size_of::<E>() / 8;
     const WHOLE_WORDS: () = assert!(mem::size_of::<E>() % 8 == 0);
 
-    /// Bytes of a ring of `entries` entries, a multiple of 64.
-    pub(crate) const fn size(entries: u32) -> usize {
+    /// Bytes up to the segments, a multiple of 64.
+    const fn base(entries: u32) -> usize {
         // Words of different owners on lines of their own: producer, consumer, flags.
         (entries as usize)
             .saturating_mul(mem::size_of::<E>())
@@ -264,25 +288,50 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             .next_multiple_of(LINE)
     }
 
-    /// A ring of `entries` entries at `offset` of the memory, which is all zero.
+    /// Bytes of a ring of `entries` entries with `per_entry` segments each, a multiple of 64.
+    pub(crate) const fn size(entries: u32, per_entry: u32) -> usize {
+        (entries as usize)
+            .saturating_mul(per_entry as usize)
+            .saturating_mul(mem::size_of::<Segment>())
+            .saturating_add(Self::base(entries))
+            .next_multiple_of(LINE)
+    }
+
+    /// A ring of `entries` entries with `per_entry` segments each at `offset` of the memory, which is
+    /// all zero.
     ///
     /// Errors: `EINVAL`: not a power of two, or not inside of the memory.
-    pub(crate) fn new(memory: &Arc<Shared>, offset: usize, entries: u32) -> Result<Ring<E>> {
+    pub(crate) fn new(
+        memory: &Arc<Shared>,
+        offset: usize,
+        entries: u32,
+        per_entry: u32,
+    ) -> Result<Ring<E>> {
         let () = Self::WHOLE_WORDS;
-        let end = offset.checked_add(Self::size(entries)).ok_or(EINVAL)?;
+        let size = Self::size(entries, per_entry);
+        let end = offset.checked_add(size).ok_or(EINVAL)?;
         if !entries.is_power_of_two() || offset % LINE != 0 || end > memory.size() {
             return Err(EINVAL);
         }
         let at = |line: usize| memory.at::<u32>(offset.wrapping_add(line.wrapping_mul(LINE)));
+        let array = at(3).ok_or(EINVAL)?.cast();
+        let segments = match per_entry {
+            0 => array,
+            _ => memory
+                .at(offset.wrapping_add(Self::base(entries)))
+                .ok_or(EINVAL)?,
+        };
         // INVARIANT: The end is inside.
         Ok(Ring {
             offset,
             producer: at(0).ok_or(EINVAL)?,
             consumer: at(1).ok_or(EINVAL)?,
             flags: at(2).ok_or(EINVAL)?,
-            array: at(3).ok_or(EINVAL)?.cast(),
+            array,
+            segments,
             memory: memory.clone(),
             entries,
+            per_entry,
             _entries: PhantomData,
         })
     }
@@ -297,7 +346,11 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             consumer: at(1),
             flags: if flags { at(2) } else { 0 },
             array: at(3),
-            rsvd: 0,
+            segments: match self.per_entry {
+                0 => 0,
+                // CAST: As above.
+                _ => self.offset.wrapping_add(Self::base(self.entries)) as u32,
+            },
         }
     }
 
@@ -356,22 +409,22 @@ impl<E: FromBytes + AsBytes> Ring<E> {
     /// A private copy of the entry in the slot of `index`, as it was at one moment for each of its
     /// words.
     pub(crate) fn read(&self, index: u32) -> E {
-        let from = self.slot(index);
-        let mut entry = mem::MaybeUninit::<E>::uninit();
-        for i in 0..Self::WORDS {
-            // SAFETY: Both are inside of their entries; `from` is aligned, and `to` is written
-            // without need of it. A volatile read happens once.
-            unsafe {
-                let word = ptr::read_volatile(from.add(i).as_ptr());
-                entry
-                    .as_mut_ptr()
-                    .cast::<u64>()
-                    .add(i)
-                    .write_unaligned(word);
-            }
+        // SAFETY: The words of an entry, by the type invariant.
+        unsafe { copy(self.slot(index)) }
+    }
+
+    /// A private copy of segment `number` of the slot of `index`; `None` if it has not so many.
+    pub(crate) fn segment(&self, index: u32, number: u32) -> Option<Segment> {
+        if number >= self.per_entry {
+            return None;
         }
-        // SAFETY: All bytes are written, and any are an `E`.
-        unsafe { entry.assume_init() }
+        let slot = (index & self.entries.wrapping_sub(1)) as usize;
+        let place = slot
+            .wrapping_mul(self.per_entry as usize)
+            .wrapping_add(number as usize);
+        let words = place.wrapping_mul(mem::size_of::<Segment>() / 8);
+        // SAFETY: One of the segments, by the type invariant.
+        Some(unsafe { copy(self.segments.add(words)) })
     }
 
     /// Writes the entry in the slot of `index`.
@@ -379,7 +432,7 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         let to = self.slot(index);
         let from: *const E = entry;
         for i in 0..Self::WORDS {
-            // SAFETY: As in `read`.
+            // SAFETY: Both are inside of their entries; `to` is aligned.
             unsafe {
                 let word = from.cast::<u64>().add(i).read_unaligned();
                 ptr::write_volatile(to.add(i).as_ptr(), word);

@@ -43,12 +43,12 @@ impl Cq {
     ///
     /// `EINVAL`: no power of two. `ENOMEM`.
     pub(super) fn new(hub: &Arc<Hub>, id: u32, entries: u32) -> Result<Arc<Cq>> {
-        let memory = Shared::new(Ring::<Cqe>::size(entries))?;
+        let memory = Shared::new(Ring::<Cqe>::size(entries, 0))?;
         Arc::pin_init(
             try_pin_init!(Cq {
                 id,
                 hub: hub.clone(),
-                ring: Ring::new(&memory, 0, entries)?,
+                ring: Ring::new(&memory, 0, entries, 0)?,
                 users: Atomic::new(0),
                 state <- new_spinlock_bh!(State { producer: 0, reserved: 0 }, "superp_cq"),
             }),

@@ -2,12 +2,17 @@
 
 //! Submission entries: what the program's bytes mean, and whether they are allowed.
 
+use kernel::prelude::*;
+
 use super::regions::Regions;
 use crate::{
     conn::Conn,
-    kapi::{ring::Sqe, uapi},
+    kapi::{
+        ring::{Segment, Sqe},
+        uapi,
+    },
     proto::{wire::AtomicKind, Code},
-    work::{Local, WorkOp, INLINE_MAX},
+    work::{Local, Piece, WorkOp, INLINE_MAX},
 };
 
 /// Bytes that an atomic operation changes.
@@ -28,25 +33,32 @@ pub(super) fn is_fenced(entry: &Sqe) -> bool {
 }
 
 /// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
-/// its local bytes are. `entry` is a private copy.
+/// its local bytes are. `entry` is a private copy, and `segment` gives one of each of its segments.
+/// Process context.
 pub(super) fn parse(
     entry: &Sqe,
+    segment: impl Fn(u32) -> Option<Segment>,
     regions: &Regions,
     conn: &Conn,
     qpn: u32,
 ) -> Result<(WorkOp, Local), Code> {
     let flags = u32::from(entry.flags);
     let inline = flags & uapi::SUPERP_SQE_INLINE != 0;
+    let list = flags & uapi::SUPERP_SQE_LIST != 0;
     let imm = (flags & uapi::SUPERP_SQE_IMM != 0).then_some(entry.imm);
     let form = entry.rsvd == 0
         && flags & !uapi::SUPERP_SQE_MASK == 0
         && (imm.is_some() || entry.imm == 0)
-        && (!inline || entry.local_key == 0);
+        && (!inline || entry.local_key == 0 && !list);
     check(form, Code::MALFORMED)?;
 
     let op = operation(entry, imm)?;
     let from_here = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
     check(from_here || (!inline && imm.is_none()), Code::MALFORMED)?;
+    check(
+        !list || !matches!(op, WorkOp::Atomic { .. }),
+        Code::MALFORMED,
+    )?;
     check_length(entry.length, op, inline, conn)?;
     if imm.is_some() || matches!(op, WorkOp::Atomic { .. }) {
         check(conn.ext(), Code::EXTENSION_NOT_ENABLED)?;
@@ -55,6 +67,9 @@ pub(super) fn parse(
 
     let local = if inline {
         Local::Inline(entry.data())
+    } else if list {
+        check(entry.operands().local_addr == 0, Code::MALFORMED)?;
+        pieces(entry, segment, regions, !from_here)?
     } else if entry.length == 0 {
         Local::None
     } else {
@@ -63,6 +78,41 @@ pub(super) fn parse(
         Local::Region(region, offset)
     };
     Ok((op, local))
+}
+
+/// Local bytes that are a list of segments.
+fn pieces(
+    entry: &Sqe,
+    segment: impl Fn(u32) -> Option<Segment>,
+    regions: &Regions,
+    write: bool,
+) -> Result<Local, Code> {
+    let count = entry.local_key;
+    check(
+        (1..=uapi::SUPERP_MAX_SEGMENTS).contains(&count),
+        Code::MALFORMED,
+    )?;
+    let mut pieces =
+        KVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT).map_err(|_| Code::RESOURCES)?;
+    let mut left = entry.length;
+    for number in 0..count {
+        let Segment { addr, key, length } = segment(number).ok_or(Code::MALFORMED)?;
+        left = left.checked_sub(length).ok_or(Code::MALFORMED_LENGTH)?;
+        if length == 0 {
+            continue;
+        }
+        let (region, offset) = regions.local(key, addr, length, write)?;
+        let piece = Piece {
+            region,
+            offset,
+            len: length,
+        };
+        pieces
+            .push_within_capacity(piece)
+            .map_err(|_| Code::RESOURCES)?;
+    }
+    check(left == 0, Code::MALFORMED_LENGTH)?;
+    Ok(Local::List(pieces))
 }
 
 fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {

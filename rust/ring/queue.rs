@@ -141,6 +141,8 @@ pub(super) struct Params {
     pub(super) id: u32,
     pub(super) sq_entries: u32,
     pub(super) rq_entries: u32,
+    pub(super) sq_segments: u32,
+    pub(super) rq_segments: u32,
     pub(super) send_cq: Arc<Cq>,
     pub(super) recv_cq: Option<Arc<Cq>>,
 }
@@ -161,19 +163,21 @@ impl Queue {
             id,
             sq_entries,
             rq_entries,
+            sq_segments,
+            rq_segments,
             send_cq,
             recv_cq,
         } = params;
-        let sq_size = Ring::<Sqe>::size(sq_entries);
+        let sq_size = Ring::<Sqe>::size(sq_entries, sq_segments);
         let size = match recv_cq {
-            Some(_) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries)),
+            Some(_) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries, rq_segments)),
             None => sq_size,
         };
         let memory = Shared::new(size)?;
-        let sq = Ring::new(&memory, 0, sq_entries)?;
+        let sq = Ring::new(&memory, 0, sq_entries, sq_segments)?;
         let rq = match recv_cq {
             Some(cq) => Some(Receive {
-                ring: Ring::new(&memory, sq_size, rq_entries)?,
+                ring: Ring::new(&memory, sq_size, rq_entries, rq_segments)?,
                 cq,
             }),
             None => None,
@@ -352,14 +356,16 @@ impl Queue {
         drop(flight);
         let mut works = List::new();
         for (i, entry) in (0..n).zip(&taking.entries) {
+            let index = first.wrapping_add(i);
+            let segment = |number| self.sq.segment(index, number);
             let ticket = Ticket {
                 queue: self.clone(),
-                index: first.wrapping_add(i),
+                index,
                 done: Atomic::new(0),
             };
             let parsed = match conn {
                 _ if failed => Err(Code::ABORTED),
-                Ok(conn) => entry::parse(entry, &self.regions, conn, qpn),
+                Ok(conn) => entry::parse(entry, segment, &self.regions, conn, qpn),
                 Err(code) => Err(*code),
             };
             match parsed {

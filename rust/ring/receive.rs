@@ -11,7 +11,7 @@ use super::{cq::Cq, queue::Queue};
 use crate::{
     kapi::{
         lock::GuardBh,
-        ring::{Cqe, Ring, Rqe},
+        ring::{Cqe, Ring, Rqe, Segment},
         skb::SkBuff,
         uapi,
     },
@@ -187,8 +187,9 @@ impl Queue {
             Beside::Placed { .. } => return Err(Refused::NoQp),
         };
         let (rq, mut receiving, entry) = self.entry(from)?;
+        let index = receiving.consumer;
         let placed = buffer(&entry, message.len() as u64)
-            .and_then(|len| self.place(&entry, 0, &message).map(|()| len));
+            .and_then(|len| self.place(rq, index, &entry, 0, &message).map(|()| len));
         match placed {
             Ok(len) => {
                 self.received(rq, &mut receiving, entry.token, Ok(len), imm);
@@ -207,9 +208,11 @@ impl Queue {
         match buffer(&entry, len.into()) {
             Ok(len) => {
                 receiving.claimed = true;
+                let index = receiving.consumer;
                 let queue = self.clone();
                 Ok(Claim {
                     queue,
+                    index,
                     entry,
                     len,
                     ended: false,
@@ -219,25 +222,73 @@ impl Queue {
         }
     }
 
-    /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
-    fn place(&self, entry: &Rqe, offset: u64, bytes: &SkBuff) -> Result<(), Code> {
-        if entry.length == 0 {
+    /// Puts bytes at `offset` of the buffer of the receive entry `index`, of which `entry` is a private
+    /// copy.
+    fn place(
+        &self,
+        rq: &Receive,
+        index: u32,
+        entry: &Rqe,
+        offset: u64,
+        bytes: &SkBuff,
+    ) -> Result<(), Code> {
+        let len = bytes.len();
+        if entry.segments == 0 {
+            let whole = Segment {
+                addr: entry.addr,
+                key: entry.key,
+                length: entry.length,
+            };
+            return self.place_piece(whole, offset, bytes, 0, len);
+        }
+        let (mut skip, mut done) = (offset, 0);
+        for number in 0..entry.segments {
+            let Some(left @ 1..) = len.checked_sub(done) else {
+                break;
+            };
+            let segment = rq.ring.segment(index, number).ok_or(Code::MALFORMED)?;
+            let Some(room @ 1..) = u64::from(segment.length).checked_sub(skip) else {
+                skip = skip.saturating_sub(segment.length.into());
+                continue;
+            };
+            let n = left.min(usize::try_from(room).unwrap_or(left));
+            self.place_piece(segment, skip, bytes, done, n)?;
+            (skip, done) = (0, done.saturating_add(n));
+        }
+        match done == len {
+            true => Ok(()),
+            // It is shorter than its entry says.
+            false => Err(Code::MALFORMED_LENGTH),
+        }
+    }
+
+    /// Puts `len` bytes of a message, from `first` on, at `offset` of a piece of memory.
+    fn place_piece(
+        &self,
+        piece: Segment,
+        offset: u64,
+        bytes: &SkBuff,
+        first: usize,
+        len: usize,
+    ) -> Result<(), Code> {
+        if piece.length == 0 {
             return Ok(());
         }
         let (region, start) = self
             .regions
-            .local(entry.key, entry.addr, entry.length, true)?;
+            .local(piece.key, piece.addr, piece.length, true)?;
         let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
         region
             .pages()
-            .copy_from_skb(offset, bytes, 0, bytes.len())
+            .copy_from_skb(offset, bytes, first, len)
             .map_err(|_| Code::RESOURCES)
     }
 }
 
 /// Whether the buffer of a receive entry is long enough for a message; gives its length.
 fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
-    if entry.rsvd != 0 {
+    let list = entry.segments != 0;
+    if entry.rsvd != 0 || list && (entry.addr != 0 || entry.key != 0) {
         return Err(Code::MALFORMED);
     }
     u32::try_from(message_len)
@@ -251,6 +302,8 @@ fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
 /// another message.
 pub(crate) struct Claim {
     queue: Arc<Queue>,
+    /// The entry, and a private copy of it.
+    index: u32,
     entry: Rqe,
     /// Bytes of the message; the buffer has as many.
     len: u32,
@@ -271,7 +324,7 @@ impl Claim {
             return Err(Refused::NoQp);
         }
         let (rq, receiving) = self.queue.claimed()?;
-        let placed = self.queue.place(&self.entry, first, bytes);
+        let placed = self.queue.place(rq, self.index, &self.entry, first, bytes);
         placed.map_err(|code| {
             self.ended = true;
             self.queue.misplaced(rq, receiving, &self.entry, code)

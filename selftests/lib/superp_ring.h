@@ -14,6 +14,8 @@ struct ring {
 	uint32_t	*consumer;
 	uint32_t	*flags;
 	void		*array;
+	struct superp_segment *segments;
+	uint32_t	per_entry;	/* of them */
 	uint32_t	index;		/* of the side that is ours */
 };
 
@@ -44,7 +46,8 @@ static inline void *ring_map(int fd, uint64_t offset, size_t size)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static inline void ring_init(struct ring *ring, void *map, const struct superp_ring *layout)
+static inline void ring_init(struct ring *ring, void *map, const struct superp_ring *layout,
+			     uint32_t segments)
 {
 	*ring = (struct ring) {
 		.entries = layout->entries,
@@ -52,6 +55,8 @@ static inline void ring_init(struct ring *ring, void *map, const struct superp_r
 		.consumer = map + layout->consumer,
 		.flags = layout->flags ? map + layout->flags : NULL,
 		.array = map + layout->array,
+		.segments = layout->segments ? map + layout->segments : NULL,
+		.per_entry = segments,
 	};
 }
 
@@ -83,18 +88,23 @@ static inline int cq_create(struct context *context, struct cq *cq, uint32_t ent
 	cq->map = ring_map(context->fd, create.offset, create.size);
 	if (!cq->map)
 		return -1;
-	ring_init(&cq->ring, cq->map, &create.ring);
+	ring_init(&cq->ring, cq->map, &create.ring, 0);
 	return 0;
 }
 
-static inline int qp_create(struct context *context, struct qp *qp, const struct cq *send_cq,
-			    uint32_t sq_entries, const struct cq *recv_cq, uint32_t rq_entries)
+/* With so many segments of each entry. */
+static inline int qp_create_lists(struct context *context, struct qp *qp,
+				  const struct cq *send_cq, uint32_t sq_entries,
+				  const struct cq *recv_cq, uint32_t rq_entries,
+				  uint32_t segments)
 {
 	struct superp_rqp_create create = {
 		.send_cq = send_cq->id,
 		.recv_cq = recv_cq ? recv_cq->id : 0,
 		.sq_entries = sq_entries,
 		.rq_entries = rq_entries,
+		.sq_segments = segments,
+		.rq_segments = segments,
 	};
 
 	if (ioctl(context->fd, SUPERP_IOC_RQP_CREATE, &create))
@@ -105,10 +115,16 @@ static inline int qp_create(struct context *context, struct qp *qp, const struct
 	qp->map = ring_map(context->fd, create.offset, create.size);
 	if (!qp->map)
 		return -1;
-	ring_init(&qp->sq, qp->map, &create.sq);
+	ring_init(&qp->sq, qp->map, &create.sq, segments);
 	if (rq_entries)
-		ring_init(&qp->rq, qp->map, &create.rq);
+		ring_init(&qp->rq, qp->map, &create.rq, segments);
 	return 0;
+}
+
+static inline int qp_create(struct context *context, struct qp *qp, const struct cq *send_cq,
+			    uint32_t sq_entries, const struct cq *recv_cq, uint32_t rq_entries)
+{
+	return qp_create_lists(context, qp, send_cq, sq_entries, recv_cq, rq_entries, 0);
 }
 
 static inline int qp_connect(struct context *context, const struct qp *qp,
@@ -155,6 +171,15 @@ static inline bool rq_put(struct qp *qp, const struct superp_rqe *entry)
 	((struct superp_rqe *)ring->array)[ring->index & (ring->entries - 1)] = *entry;
 	__atomic_store_n(ring->producer, ++ring->index, __ATOMIC_RELEASE);
 	return true;
+}
+
+/* Puts segments into the slot of the next entry. */
+static inline void segments_put(struct ring *ring, const struct superp_segment *segments,
+				uint32_t count)
+{
+	uint32_t slot = ring->index & (ring->entries - 1);
+
+	memcpy(ring->segments + slot * ring->per_entry, segments, count * sizeof(*segments));
 }
 
 static inline void bell_set(struct context *context, const struct qp *qp)

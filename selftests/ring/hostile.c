@@ -13,6 +13,7 @@
 #define ALL (SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE)
 #define ENTRIES 64
 #define QPS 4
+#define SEGMENTS 2
 #define SECONDS 4
 #define WAIT_MS 60000
 
@@ -88,10 +89,26 @@ static void *submit(void *argument)
 			.key = v->mr.key,
 			.length = r >> 20 & 0xffff,
 		};
+		/* Together as long as the entry, if it is an even number of bytes. */
+		struct superp_segment halves[SEGMENTS] = {
+			{ v->mr.addr + (r >> 40 & 0xffff), entry.length / 2, v->mr.key },
+			{ v->mr.addr + (r >> 44 & 0xffff), entry.length / 2, v->mr.key },
+		};
 
 		/* Free-running from where the kernel is, or thinks that it is told. */
 		qp->sq.index = *qp->sq.producer;
 		qp->rq.index = *qp->rq.producer;
+		if (r >> 63) {
+			entry.flags = (entry.flags & ~SUPERP_SQE_INLINE) | SUPERP_SQE_LIST;
+			entry.local_key = SEGMENTS;
+			entry.local_addr = 0;
+			segments_put(&qp->sq, halves, SEGMENTS);
+			buffer = (struct superp_rqe) {
+				.length = entry.length,
+				.segments = SEGMENTS,
+			};
+			segments_put(&qp->rq, halves, SEGMENTS);
+		}
 		sq_put(qp, &entry);
 		rq_put(qp, &buffer);
 		bell_set(&v->context, qp);
@@ -114,6 +131,8 @@ static void *replace(void *argument)
 			.recv_cq = v->cq.id,
 			.sq_entries = ENTRIES,
 			.rq_entries = ENTRIES,
+			.sq_segments = SEGMENTS,
+			.rq_segments = SEGMENTS,
 		};
 		struct qp *qp = &v->qps[next_random(&seed) % QPS];
 		void *map;
@@ -140,7 +159,8 @@ static int vandal_up(struct vandal *v, const struct node *node, const struct nod
 	if (context_open(&v->context, node) || cq_create(&v->context, &v->cq, ENTRIES))
 		return -1;
 	for (i = 0; i < QPS; i++) {
-		if (qp_create(&v->context, &v->qps[i], &v->cq, ENTRIES, &v->cq, ENTRIES))
+		if (qp_create_lists(&v->context, &v->qps[i], &v->cq, ENTRIES, &v->cq, ENTRIES,
+				    SEGMENTS))
 			return -1;
 	}
 	v->memory = mr_memory(v->context.fd, AREA, ALL, &v->mr);

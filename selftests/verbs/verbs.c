@@ -7,6 +7,7 @@
 
 #define AREA (1 << 20)
 #define ENTRIES 64
+#define PIECES 3
 #define WAIT_MS 20000
 
 /* One side: a context with a queue pair, and memory. */
@@ -20,7 +21,10 @@ struct side {
 
 static int side_up(struct side *side, const struct node *node)
 {
-	struct superp_qp_init_attr attr = { .qp_context = side, .max_send_wr = ENTRIES, .max_recv_wr = ENTRIES };
+	struct superp_qp_init_attr attr = {
+		.qp_context = side, .max_send_wr = ENTRIES, .max_recv_wr = ENTRIES,
+		.max_send_sge = PIECES, .max_recv_sge = PIECES,
+	};
 
 	if (node_enter(node))
 		return -1;
@@ -244,6 +248,53 @@ TEST_F(verbs, messages__with_immediate_and_inline)
 	EXPECT_STREQ("from the entry", (char *)self->b.memory);
 }
 
+TEST_F(verbs, pieces__are_one_behind_the_other)
+{
+	struct superp_sge from[PIECES] = {
+		sge_of(&self->a, 0, 40), sge_of(&self->a, 5000, 0), sge_of(&self->a, 8191, 30000),
+	};
+	struct superp_sge to[PIECES] = {
+		sge_of(&self->b, 100, 39), sge_of(&self->b, 70000, 20000), sge_of(&self->b, 4096, 20000),
+	};
+	struct superp_send_wr wr = { .opcode = SUPERP_OP_SEND, .sg_list = from, .num_sge = PIECES };
+	struct superp_recv_wr buffer = { .wr_id = 5, .sg_list = to, .num_sge = PIECES };
+	char hello[] = "hello, ", world[] = "world";
+	struct superp_sge text[] = {
+		{ .addr = (uintptr_t)hello, .length = sizeof(hello) - 1 },
+		{ .addr = (uintptr_t)world, .length = sizeof(world) },
+	};
+	uint8_t *a = self->a.memory, *b = self->b.memory;
+	struct superp_wc wc;
+
+	pattern_fill(a, AREA, 9);
+	ASSERT_EQ(0, superp_post_recv(self->b.qp, &buffer, NULL));
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	ASSERT_EQ(0, wait_cq(&self->b, self->b.recv_cq, &wc));
+	EXPECT_EQ(5, wc.wr_id);
+	EXPECT_EQ(30040, wc.byte_len);
+	EXPECT_EQ(0, memcmp(b + 100, a, 39));
+	EXPECT_EQ(a[39], b[70000]);
+	EXPECT_EQ(0, memcmp(b + 70001, a + 8191, 19999));
+	EXPECT_EQ(0, memcmp(b + 4096, a + 8191 + 19999, 10001));
+
+	wr.opcode = SUPERP_OP_READ;
+	wr.remote_addr = self->b.mr->rma_addr + 200;
+	pattern_fill(b, AREA, 10);
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(0, memcmp(a, b + 200, 40));
+	EXPECT_EQ(0, memcmp(a + 8191, b + 240, 30000));
+
+	wr = (struct superp_send_wr){
+		.opcode = SUPERP_OP_WRITE, .sg_list = text, .num_sge = 2, .send_flags = SUPERP_SEND_INLINE,
+		.remote_addr = self->b.mr->rma_addr,
+	};
+	ASSERT_EQ(0, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(13, wc.byte_len);
+	EXPECT_STREQ("hello, world", (char *)b);
+	text[0].length = SUPERP_MAX_INLINE;
+	EXPECT_EQ(EMSGSIZE, superp_post_send(self->a.qp, &wr, NULL));
+}
+
 TEST_F(verbs, write_with_immediate__tells_when_all_is_there)
 {
 	struct superp_sge sge = sge_of(&self->a, 0, 100000);
@@ -291,7 +342,7 @@ TEST_F(verbs, fenced_read__sees_the_writes_before)
 
 TEST_F(verbs, list__is_posted_up_to_what_is_wrong)
 {
-	struct superp_sge sge = sge_of(&self->a, 0, 64);
+	struct superp_sge sge = sge_of(&self->a, 0, 64), pieces[PIECES + 1] = { sge };
 	struct superp_send_wr wr[ENTRIES + 1], *bad = NULL;
 	struct superp_wc wc[ENTRIES];
 
@@ -301,7 +352,8 @@ TEST_F(verbs, list__is_posted_up_to_what_is_wrong)
 			.opcode = SUPERP_OP_WRITE, .remote_addr = self->b.mr->rma_addr,
 		};
 	wr[2].send_flags = SUPERP_SEND_SIGNALED;
-	wr[3].num_sge = 2;
+	wr[3].sg_list = pieces;
+	wr[3].num_sge = PIECES + 1;
 	EXPECT_EQ(EINVAL, superp_post_send(self->a.qp, wr, &bad));
 	EXPECT_EQ(&wr[3], bad);
 	ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, wc));

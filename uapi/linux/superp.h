@@ -433,6 +433,8 @@ enum superp_error {
 #define SUPERP_MAX_CQ_ENTRIES	65536u
 /* Bytes of inline data. */
 #define SUPERP_MAX_INLINE	32u
+/* Segments of one entry. */
+#define SUPERP_MAX_SEGMENTS	16u
 
 /**
  * struct superp_ctx_page - first page of the context: mmap() at offset 0
@@ -455,7 +457,7 @@ struct superp_ctx_page {
  * @flags: of the flags of a submission ring (SUPERP_RING_*, owner: kernel), or
  *	the arm word of a completion ring, __u32; of a receive ring 0: none
  * @array: of the first entry
- * @rsvd: zero
+ * @segments: of the first segment; 0 if entries have none
  *
  * All offsets are in bytes; words of different owners are not in one cache
  * line (64 bytes).
@@ -466,7 +468,7 @@ struct superp_ring {
 	__u32	consumer;
 	__u32	flags;
 	__u32	array;
-	__u32	rsvd;
+	__u32	segments;
 };
 
 /* Flags of a submission ring. */
@@ -493,7 +495,25 @@ enum superp_opcode {
 #define SUPERP_SQE_INLINE	(1u << 1)	/* a write or message: the data are in the entry */
 #define SUPERP_SQE_IMM		(1u << 2)	/* a write or message, with immediate data */
 #define SUPERP_SQE_FENCE	(1u << 3)	/* as SUPERP_RMA_F_FENCE, also of messages */
-#define SUPERP_SQE_MASK		0xfu
+#define SUPERP_SQE_LIST		(1u << 4)	/* no atomic operation: the local bytes are segments */
+#define SUPERP_SQE_MASK		0x1fu
+
+/**
+ * struct superp_segment - a piece of the memory of an entry, 16 bytes
+ * @addr: address of the first byte, inside the region
+ * @length: bytes
+ * @key: key of a region of this context; ignored if @length is 0
+ *
+ * Memory that is in several pieces is a list of segments, whose bytes are one
+ * behind the other.  A slot of a ring has room for as many as the queue pair
+ * was made with: those of slot n begin with segment n times that many.  They
+ * belong to the other side as long as the entry does.
+ */
+struct superp_segment {
+	__u64	addr;
+	__u32	length;
+	__u32	key;
+};
 
 /**
  * struct superp_sqe - submission entry, 64 bytes
@@ -507,9 +527,10 @@ enum superp_opcode {
  * @remote_addr: RMA address at the peer; of a message 0
  * @imm: with %SUPERP_SQE_IMM, as with SUPERP_CMSG_IMM; otherwise 0
  * @local_key: key of the local region of this context; ignored if @length is
- *	0; with %SUPERP_SQE_INLINE 0
+ *	0; with %SUPERP_SQE_INLINE 0; with %SUPERP_SQE_LIST the number of
+ *	segments, whose lengths together are @length
  * @local_addr: address of the first local byte, inside the region; ignored if
- *	@length is 0
+ *	@length is 0; with %SUPERP_SQE_LIST 0
  * @operand: of an atomic operation, as in struct superp_atomic; otherwise 0
  * @compare: of %SUPERP_OP_COMPARE_SWAP; otherwise 0
  * @rsvd2: zero
@@ -517,10 +538,11 @@ enum superp_opcode {
  *
  * An entry that is malformed fails with SUPERP_ERR_MALFORMED, an unknown
  * opcode, or one that needs extensions the connection has not, with
- * SUPERP_ERR_OPCODE, a length that is not allowed with SUPERP_ERR_MALFORMED
- * minor 1, local memory with SUPERP_ERR_ACCESS: minor 1 (no such region of this
- * context), 2 (not all bytes are inside), 3 (no %SUPERP_ACCESS_LOCAL_WRITE),
- * and without a connected queue pair to go to with SUPERP_ERR_NO_QP.
+ * SUPERP_ERR_OPCODE, a length that is not allowed, or not that of its list,
+ * with SUPERP_ERR_MALFORMED minor 1, local memory with SUPERP_ERR_ACCESS: minor
+ * 1 (no such region of this context), 2 (not all bytes are inside), 3 (no
+ * %SUPERP_ACCESS_LOCAL_WRITE), and without a connected queue pair to go to with
+ * SUPERP_ERR_NO_QP.
  */
 struct superp_sqe {
 	__u8	opcode;
@@ -549,6 +571,9 @@ struct superp_sqe {
  *	ignored if @length is 0
  * @length: bytes
  * @token: given back in the completion
+ * @segments: 0, or the number of segments that the buffer is, whose lengths
+ *	together are @length: then @addr and @key are 0.  They are looked at as
+ *	far as a message needs them.
  * @rsvd: zero
  */
 struct superp_rqe {
@@ -556,7 +581,8 @@ struct superp_rqe {
 	__u32	key;
 	__u32	length;
 	__u64	token;
-	__u64	rsvd;
+	__u32	segments;
+	__u32	rsvd;
 };
 
 /* Flags of a completion entry. */
@@ -618,14 +644,17 @@ struct superp_cq_create {
  *	to the queue pair are refused
  * @qpn: in, queue pair number in the node, or %SUPERP_QPN_ANY; out, the number
  * @qp: out, its number in the context, the lowest that is free
+ * @sq_segments: in, how many segments a submission may have, to
+ *	%SUPERP_MAX_SEGMENTS; 0: no submission is a list
+ * @rq_segments: in, the same of receive entries
  * @offset: out, for mmap(): both rings
  * @size: out, bytes to map
  * @sq: out
  * @rq: out, zero if @rq_entries is 0
  *
- * Errors: EINVAL (entries, number out of range), ENOENT (no such completion
- * queue), ENOSPC (%SUPERP_MAX_RING_QPS), EADDRINUSE (@qpn is taken), ENOMEM
- * (also: over RLIMIT_MEMLOCK).
+ * Errors: EINVAL (entries, segments, number out of range), ENOENT (no such
+ * completion queue), ENOSPC (%SUPERP_MAX_RING_QPS), EADDRINUSE (@qpn is taken),
+ * ENOMEM (also: over RLIMIT_MEMLOCK).
  */
 struct superp_rqp_create {
 	__u32	send_cq;
@@ -634,6 +663,8 @@ struct superp_rqp_create {
 	__u32	rq_entries;
 	__u32	qpn;
 	__u32	qp;
+	__u32	sq_segments;
+	__u32	rq_segments;
 	__u64	offset;
 	__u64	size;
 	struct superp_ring	sq;

@@ -46,6 +46,8 @@ structs! {
         max_send_wr: u32,
         max_recv_wr: u32,
         qp_num: u32,
+        max_send_sge: u32,
+        max_recv_sge: u32,
     }
 
     "superp_conn_attr" ConnAttr {

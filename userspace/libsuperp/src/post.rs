@@ -8,45 +8,71 @@ use crate::attr::{
 use crate::lock;
 use crate::queue::Qp;
 use libc::c_int;
-use std::ptr;
+use std::mem::offset_of;
+use std::{ptr, slice};
 use superp_verbs::uapi::{self, superp_sqe};
 use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
+
+// The parts of a request are the program's list.
+const _: () = assert!(
+    size_of::<Part>() == size_of::<Sge>()
+        && offset_of!(Part, addr) == offset_of!(Sge, addr)
+        && offset_of!(Part, length) == offset_of!(Sge, length)
+        && offset_of!(Part, key) == offset_of!(Sge, lkey)
+);
 
 /// The local bytes of a request, or an errno value.
 ///
 /// # Safety
 ///
-/// The list has as many entries as is said.
-unsafe fn part(list: *const Sge, count: c_int) -> Result<Part, c_int> {
-    match count {
-        0 => Ok(Part {
-            key: 0,
-            addr: 0,
-            length: 0,
-        }),
-        // SAFETY: There is one entry.
-        1 => unsafe { list.as_ref() }.map_or(Err(libc::EINVAL), |sge| {
-            Ok(Part {
-                key: sge.lkey,
-                addr: sge.addr,
-                length: sge.length,
-            })
-        }),
+/// The list has as many entries as is said, for as long as they are used.
+unsafe fn parts<'a>(list: *const Sge, count: c_int) -> Result<&'a [Part], c_int> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: By the contract of this function; both types are the same words.
+        Ok(count) if !list.is_null() => Ok(unsafe { slice::from_raw_parts(list.cast(), count) }),
         _ => Err(libc::EINVAL),
     }
 }
 
+/// Puts the bytes of a request into its entry.
+///
 /// # Safety
 ///
-/// What the request points to is valid.
-unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
+/// They are readable memory of the program.
+unsafe fn set_inline(entry: &mut superp_sqe, parts: &[Part]) -> Result<(), c_int> {
+    let mut words = [0u64; uapi::SUPERP_MAX_INLINE as usize / 8];
+    let mut length = 0;
+    for part in parts.iter().filter(|part| part.length > 0) {
+        let end = part.length.saturating_add(length);
+        if end > uapi::SUPERP_MAX_INLINE {
+            return Err(libc::EMSGSIZE);
+        }
+        let from = ptr::with_exposed_provenance::<u8>(part.addr as usize);
+        // SAFETY: The program's bytes, by the contract of this function; there is room for them.
+        unsafe {
+            let to = words.as_mut_ptr().cast::<u8>().add(length as usize);
+            ptr::copy_nonoverlapping(from, to, part.length as usize);
+        }
+        length = end;
+    }
+    entry.flags |= uapi::SUPERP_SQE_INLINE;
+    entry.length = length;
+    [entry.local_addr, entry.operand, entry.compare, entry.rsvd2] = words;
+    Ok(())
+}
+
+/// # Safety
+///
+/// What the request points to is valid for as long as it is used.
+unsafe fn request<'a>(wr: &SendWr) -> Result<WorkRequest<'a>, c_int> {
     const FLAGS: u32 =
         SUPERP_SEND_SIGNALED | SUPERP_SEND_INLINE | SUPERP_SEND_IMM | SUPERP_SEND_FENCE;
     if wr.send_flags & !FLAGS != 0 {
         return Err(libc::EINVAL);
     }
     // SAFETY: By the contract of this function.
-    let part = unsafe { part(wr.sg_list, wr.num_sge) }?;
+    let parts = unsafe { parts(wr.sg_list, wr.num_sge) }?;
     let mut flags = 0;
     if wr.send_flags & SUPERP_SEND_SIGNALED != 0 {
         flags |= uapi::SUPERP_SQE_SIGNALED;
@@ -62,32 +88,18 @@ unsafe fn request(wr: &SendWr) -> Result<WorkRequest, c_int> {
     let mut entry = superp_sqe {
         opcode: u8::try_from(wr.opcode).map_err(|_| libc::EINVAL)?,
         flags,
-        length: part.length,
         token: wr.wr_id,
         remote_addr: wr.remote_addr,
         imm,
-        local_key: part.key,
-        local_addr: part.addr,
         operand: wr.operand,
         compare: wr.compare,
         ..Default::default()
     };
-    if wr.send_flags & SUPERP_SEND_INLINE != 0 {
-        let mut words = [0u64; uapi::SUPERP_MAX_INLINE as usize / 8];
-        if part.length > uapi::SUPERP_MAX_INLINE {
-            return Err(libc::EMSGSIZE);
-        }
-        if part.length > 0 {
-            let from = ptr::with_exposed_provenance::<u8>(part.addr as usize);
-            // SAFETY: The program's bytes, by the contract of this function; there is room for them.
-            unsafe {
-                ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), part.length as usize);
-            }
-        }
-        entry.flags |= uapi::SUPERP_SQE_INLINE;
-        entry.local_key = 0;
-        [entry.local_addr, entry.operand, entry.compare, entry.rsvd2] = words;
+    if wr.send_flags & SUPERP_SEND_INLINE == 0 {
+        return Ok(WorkRequest::from_entry(entry).local(parts));
     }
+    // SAFETY: By the contract of this function.
+    unsafe { set_inline(&mut entry, parts) }?;
     Ok(WorkRequest::from_entry(entry))
 }
 
@@ -155,10 +167,10 @@ unsafe fn tell<W>(
     errno
 }
 
-unsafe fn receive(wr: &RecvWr) -> Result<ReceiveRequest, c_int> {
+unsafe fn receive<'a>(wr: &RecvWr) -> Result<ReceiveRequest<'a>, c_int> {
     // SAFETY: By the contract of the header.
-    let part = unsafe { part(wr.sg_list, wr.num_sge) }?;
-    Ok(ReceiveRequest::new(part).token(wr.wr_id))
+    let parts = unsafe { parts(wr.sg_list, wr.num_sge) }?;
+    Ok(ReceiveRequest::new(parts).token(wr.wr_id))
 }
 
 unsafe fn is_request(wr: &SendWr) -> bool {

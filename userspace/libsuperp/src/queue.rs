@@ -184,6 +184,8 @@ pub unsafe extern "C" fn superp_create_qp(
     let options = QueuePairOptions {
         send_entries: attr.max_send_wr,
         receive_entries: attr.max_recv_wr,
+        send_parts: attr.max_send_sge,
+        receive_parts: attr.max_recv_sge,
         number: attr.qp_num,
     };
     let made = object

@@ -4,7 +4,9 @@
 use crate::mapping::Mapping;
 use crate::ring::{Consumer, Producer};
 use crate::socket::{family, milliseconds};
-use crate::uapi::{self, superp_cqe, superp_ctx_page, superp_ring, superp_rqe, superp_sqe};
+use crate::uapi::{
+    self, superp_cqe, superp_ctx_page, superp_ring, superp_rqe, superp_segment, superp_sqe,
+};
 use crate::{call, Access, Address, Memory, Region, Registration};
 use std::io::{Error, ErrorKind, Result};
 use std::mem::offset_of;
@@ -23,6 +25,15 @@ pub enum Doorbell {
     Done,
     /// Some were left: a completion queue has no room. [`Cq::poll`] rings again.
     NoRoom,
+}
+
+/// How large a ring is.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSize {
+    /// Entries, a power of two.
+    pub entries: u32,
+    /// Segments that an entry may have, 0 to 16.
+    pub segments: u32,
 }
 
 #[derive(Debug)]
@@ -132,19 +143,19 @@ impl ContextSocket {
         Ok(Cq { inner, ring })
     }
 
-    /// Makes a queue pair with rings of so many entries, powers of two; `receive` may be 0. `qpn` is
-    /// its number in the node, 0 for any.
+    /// Makes a queue pair with these rings; the receive ring may have no entries. `qpn` is its number in
+    /// the node, 0 for any.
     ///
     /// # Errors
     ///
-    /// `InvalidInput`: completion queues of another context. EINVAL: the numbers of entries. EADDRINUSE:
+    /// `InvalidInput`: completion queues of another context. EINVAL: the size of a ring. EADDRINUSE:
     /// `qpn` is taken. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
     pub fn create_qp(
         &self,
         send_cq: &Cq,
         recv_cq: &Cq,
-        send: u32,
-        receive: u32,
+        send: RingSize,
+        receive: RingSize,
         qpn: u32,
     ) -> Result<(SendRing, Option<ReceiveRing>)> {
         for cq in [send_cq, recv_cq] {
@@ -156,8 +167,10 @@ impl ContextSocket {
         let mut create = uapi::superp_rqp_create {
             send_cq: send_cq.inner.number,
             recv_cq: recv_cq.inner.number,
-            sq_entries: send,
-            rq_entries: receive,
+            sq_entries: send.entries,
+            rq_entries: receive.entries,
+            sq_segments: send.segments,
+            rq_segments: receive.segments,
             qpn,
             ..Default::default()
         };
@@ -175,13 +188,13 @@ impl ContextSocket {
         }
         let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
         let mapping = Arc::new(mapping);
-        let ring = Producer::new(mapping.clone(), &create.sq)?;
-        let receive = match receive {
+        let ring = Producer::new(mapping.clone(), &create.sq, send.segments)?;
+        let receive = match receive.entries {
             0 => None,
             _ => Some(ReceiveRing {
                 qp: qp.clone(),
                 flags: Flags::new(mapping.clone(), &create.sq)?,
-                ring: Producer::new(mapping, &create.rq)?,
+                ring: Producer::new(mapping, &create.rq, receive.segments)?,
             }),
         };
         Ok((SendRing { qp, ring }, receive))
@@ -456,9 +469,18 @@ impl SendRing {
         self.ring.room()
     }
 
-    /// Puts an entry in. `false`: the ring is full.
-    pub fn push(&mut self, entry: superp_sqe) -> bool {
-        self.ring.push(entry)
+    /// Segments that an entry may have.
+    pub fn segments(&self) -> u32 {
+        self.ring.per_entry()
+    }
+
+    /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
+    pub fn push(
+        &mut self,
+        entry: superp_sqe,
+        segments: impl IntoIterator<Item = superp_segment>,
+    ) -> bool {
+        self.ring.push(entry, segments)
     }
 
     /// Shows the kernel what was put in. `true`: it looks when the doorbell of the context rings.
@@ -502,9 +524,18 @@ impl ReceiveRing {
         self.ring.room()
     }
 
-    /// Puts an entry in. `false`: the ring is full.
-    pub fn push(&mut self, entry: superp_rqe) -> bool {
-        self.ring.push(entry)
+    /// Segments that an entry may have.
+    pub fn segments(&self) -> u32 {
+        self.ring.per_entry()
+    }
+
+    /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
+    pub fn push(
+        &mut self,
+        entry: superp_rqe,
+        segments: impl IntoIterator<Item = superp_segment>,
+    ) -> bool {
+        self.ring.push(entry, segments)
     }
 
     /// Shows the kernel what was put in. `true`: the queue pair is in the error state, and the kernel

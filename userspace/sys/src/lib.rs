@@ -31,7 +31,7 @@ mod ring;
 mod socket;
 pub mod uapi;
 
-pub use context::{Connected, ContextSocket, Cq, Doorbell, Qp, ReceiveRing, SendRing};
+pub use context::{Connected, ContextSocket, Cq, Doorbell, Qp, ReceiveRing, RingSize, SendRing};
 pub use device::{device_index, device_name};
 pub use memory::Memory;
 pub use region::{Access, Region, Registration};

@@ -117,6 +117,8 @@ unsafe impl Plain for crate::uapi::superp_sqe {}
 unsafe impl Plain for crate::uapi::superp_rqe {}
 // SAFETY: As above.
 unsafe impl Plain for crate::uapi::superp_cqe {}
+// SAFETY: As above.
+unsafe impl Plain for crate::uapi::superp_segment {}
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -7,7 +7,7 @@
 //! ring is touched.
 
 use crate::mapping::{Mapping, Plain};
-use crate::uapi::superp_ring;
+use crate::uapi::{superp_ring, superp_segment};
 use std::io::{Error, ErrorKind, Result};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,16 +26,20 @@ struct Place {
     consumer: usize,
     flags: usize,
     array: usize,
+    segments: usize,
+    per_entry: u32,
 }
 
 impl Place {
-    fn new<T: Plain>(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
+    fn new<T: Plain>(mapping: Arc<Mapping>, ring: &superp_ring, per_entry: u32) -> Result<Self> {
         let at = |offset: u32| offset as usize;
         let inside = [ring.producer, ring.consumer, ring.flags]
             .into_iter()
             .all(|offset| mapping.word(at(offset)).is_some());
         let array = mapping.holds::<T>(at(ring.array), at(ring.entries));
-        if !inside || !array || !ring.entries.is_power_of_two() {
+        let segments = (ring.entries as usize).saturating_mul(per_entry as usize);
+        let segments = mapping.holds::<superp_segment>(at(ring.segments), segments);
+        if !inside || !array || !segments || !ring.entries.is_power_of_two() {
             return Err(Error::new(
                 ErrorKind::InvalidData,
                 "the kernel describes a ring that is not in its mapping",
@@ -48,6 +52,8 @@ impl Place {
             consumer: at(ring.consumer),
             flags: at(ring.flags),
             array: at(ring.array),
+            segments: at(ring.segments),
+            per_entry,
         })
     }
 
@@ -58,6 +64,12 @@ impl Place {
 
     fn slot<T>(&self, index: u32) -> usize {
         self.array + (index & (self.entries - 1)) as usize * size_of::<T>()
+    }
+
+    /// The first segment of the slot of `index`.
+    fn segment(&self, index: u32) -> usize {
+        let slot = (index & (self.entries - 1)) as usize;
+        self.segments + slot * self.per_entry as usize * size_of::<superp_segment>()
     }
 }
 
@@ -73,9 +85,9 @@ pub(crate) struct Producer<T> {
 }
 
 impl<T: Plain> Producer<T> {
-    /// The producer of a ring that is new.
-    pub(crate) fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
-        let place = Place::new::<T>(mapping, ring)?;
+    /// The producer of a ring that is new, whose slots have `per_entry` segments.
+    pub(crate) fn new(mapping: Arc<Mapping>, ring: &superp_ring, per_entry: u32) -> Result<Self> {
+        let place = Place::new::<T>(mapping, ring, per_entry)?;
         let next = place.word(place.producer).load(Ordering::Relaxed);
         let consumer = place.word(place.consumer).load(Ordering::Acquire);
         Ok(Self {
@@ -91,6 +103,11 @@ impl<T: Plain> Producer<T> {
         self.place.entries
     }
 
+    /// Segments that an entry may have.
+    pub(crate) fn per_entry(&self) -> u32 {
+        self.place.per_entry
+    }
+
     fn room_seen(&self) -> u32 {
         let used = self.next.wrapping_sub(self.consumer);
         self.place.entries.saturating_sub(used)
@@ -102,9 +119,13 @@ impl<T: Plain> Producer<T> {
         self.room_seen()
     }
 
-    /// Writes an entry, which the consumer does not see before [`publish`](Self::publish). `false`: the
-    /// ring is full.
-    pub(crate) fn push(&mut self, entry: T) -> bool {
+    /// Writes an entry with its segments, as far as a slot has room for them, which the consumer does
+    /// not see before [`publish`](Self::publish). `false`: the ring is full.
+    pub(crate) fn push(
+        &mut self,
+        entry: T,
+        segments: impl IntoIterator<Item = superp_segment>,
+    ) -> bool {
         // Loading the other side's line costs; what was seen last is enough as long as there is room.
         if self.room_seen() == 0 && self.room() == 0 {
             return false;
@@ -112,6 +133,11 @@ impl<T: Plain> Producer<T> {
         self.place
             .mapping
             .write(self.place.slot::<T>(self.next), entry);
+        let mut at = self.place.segment(self.next);
+        for segment in segments.into_iter().take(self.place.per_entry as usize) {
+            self.place.mapping.write(at, segment);
+            at += size_of::<superp_segment>();
+        }
         self.next = self.next.wrapping_add(1);
         true
     }
@@ -142,7 +168,7 @@ pub(crate) struct Consumer<T> {
 impl<T: Plain> Consumer<T> {
     /// The consumer of a ring that is new.
     pub(crate) fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
-        let place = Place::new::<T>(mapping, ring)?;
+        let place = Place::new::<T>(mapping, ring, 0)?;
         let next = place.word(place.consumer).load(Ordering::Relaxed);
         Ok(Self {
             place,
@@ -201,7 +227,7 @@ mod tests {
         consumer: 64,
         flags: 128,
         array: 192,
-        rsvd: 0,
+        segments: 0,
     };
 
     /// Both ends of one ring, in two mappings of the same memory, with this index to start from.
@@ -210,7 +236,7 @@ mod tests {
         for offset in [0, 64] {
             a.word(offset).unwrap().store(start, Ordering::Relaxed);
         }
-        let producer = Producer::new(Arc::new(a), &RING).unwrap();
+        let producer = Producer::new(Arc::new(a), &RING, 0).unwrap();
         (producer, Consumer::new(Arc::new(b), &RING).unwrap())
     }
 
@@ -227,11 +253,11 @@ mod tests {
         let (mut producer, mut consumer) = ends(u32::MAX - 3);
         for round in 0..10 {
             for number in 0..8 {
-                assert!(producer.push(entry(round * 8 + number)));
+                assert!(producer.push(entry(round * 8 + number), []));
             }
             assert_eq!(consumer.waiting(), 0, "not published");
             producer.publish();
-            assert!(!producer.push(entry(0)));
+            assert!(!producer.push(entry(0), []));
             assert_eq!(consumer.waiting(), 8);
             let mut seen = Vec::new();
             assert_eq!(consumer.pop(3, |e| seen.push(e.token)), 3);
@@ -247,7 +273,7 @@ mod tests {
         let (mut producer, mut consumer) = ends(0);
         assert!(consumer.arm(1));
         assert_eq!(producer.flags(), 1);
-        assert!(producer.push(entry(1)));
+        assert!(producer.push(entry(1), []));
         producer.publish();
         assert!(!consumer.arm(1));
         assert_eq!(consumer.pop(1, drop), 1);
@@ -302,8 +328,32 @@ mod tests {
             },
         ] {
             let (mapping, _) = pair(4096);
-            assert!(Producer::<superp_cqe>::new(Arc::new(mapping), &wrong).is_err());
+            assert!(Producer::<superp_cqe>::new(Arc::new(mapping), &wrong, 0).is_err());
         }
+    }
+
+    #[test]
+    fn segments_stay_in_their_slots() {
+        let (a, b) = pair(4096);
+        let ring = superp_ring {
+            segments: 1024,
+            ..RING
+        };
+        let per_entry = 3;
+        let mut producer = Producer::<superp_cqe>::new(Arc::new(a), &ring, per_entry).unwrap();
+        let segment = |key| superp_segment {
+            key,
+            ..Default::default()
+        };
+        assert!(producer.push(entry(0), [1, 2, 3, 4].map(segment)));
+        assert!(producer.push(entry(1), [5].map(segment)));
+        let found: Vec<u32> = (0..7)
+            .map(|index| b.read::<superp_segment>(1024 + index * 16).unwrap().key)
+            .collect();
+        assert_eq!(found, [1, 2, 3, 5, 0, 0, 0]);
+        let (mapping, _) = pair(4096);
+        let too_many = Producer::<superp_cqe>::new(Arc::new(mapping), &ring, 25);
+        assert!(too_many.is_err());
     }
 
     #[test]
@@ -314,7 +364,7 @@ mod tests {
             scope.spawn(move || {
                 let mut number = 0;
                 while number < total {
-                    while number < total && producer.push(entry(number)) {
+                    while number < total && producer.push(entry(number), []) {
                         number += 1;
                     }
                     producer.publish();

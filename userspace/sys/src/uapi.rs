@@ -51,6 +51,8 @@ pub const SUPERP_MAX_RQ_ENTRIES: u32 = 8192;
 pub const SUPERP_MAX_CQ_ENTRIES: u32 = 65536;
 /// Bytes of inline data.
 pub const SUPERP_MAX_INLINE: u32 = 32;
+/// Segments of one entry.
+pub const SUPERP_MAX_SEGMENTS: u32 = 16;
 
 /// Ring the doorbell after a new entry.
 pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
@@ -82,6 +84,8 @@ pub const SUPERP_SQE_INLINE: u16 = 1 << 1;
 pub const SUPERP_SQE_IMM: u16 = 1 << 2;
 /// It starts when everything before it is complete.
 pub const SUPERP_SQE_FENCE: u16 = 1 << 3;
+/// The local bytes are segments.
+pub const SUPERP_SQE_LIST: u16 = 1 << 4;
 /// The completion has immediate data.
 pub const SUPERP_CQE_IMM: u8 = 1 << 0;
 
@@ -285,7 +289,14 @@ structs! {
         consumer: u32,
         flags: u32,
         array: u32,
-        rsvd: u32,
+        segments: u32,
+    }
+
+    /// A piece of the memory of an entry.
+    superp_segment {
+        addr: u64,
+        length: u32,
+        key: u32,
     }
 
     /// Submission entry. Inline data are in place of the last four fields.
@@ -310,7 +321,8 @@ structs! {
         key: u32,
         length: u32,
         token: u64,
-        rsvd: u64,
+        segments: u32,
+        rsvd: u32,
     }
 
     /// Completion entry.
@@ -344,6 +356,8 @@ structs! {
         rq_entries: u32,
         qpn: u32,
         qp: u32,
+        sq_segments: u32,
+        rq_segments: u32,
         offset: u64,
         size: u64,
         sq: superp_ring,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use superp_sys::ContextSocket;
+use superp_sys::{ContextSocket, RingSize};
 
 /// A protection domain: regions, completion queues and queue pairs that may be used together. Clones
 /// are the same context.
@@ -25,18 +25,32 @@ pub struct QueuePairOptions {
     /// Receive buffers that may be posted at a time, rounded up to a power of two; 0: it receives
     /// nothing.
     pub receive_entries: u32,
+    /// Parts that the local bytes of a request may be in, 1 to 16; 0 is 1.
+    pub send_parts: u32,
+    /// Parts that a receive buffer may be in, 1 to 16; 0 is 1.
+    pub receive_parts: u32,
     /// Number in the node, which peers send to; 0: the kernel chooses.
     pub number: u32,
 }
 
 impl Default for QueuePairOptions {
-    /// 64 requests, 64 buffers, any number.
+    /// 64 requests, 64 buffers, of one part, any number.
     fn default() -> Self {
         Self {
             send_entries: 64,
             receive_entries: 64,
+            send_parts: 1,
+            receive_parts: 1,
             number: 0,
         }
+    }
+}
+
+/// Segments of an entry; one part needs none.
+fn segments(parts: u32) -> u32 {
+    match parts {
+        0 | 1 => 0,
+        parts => parts,
     }
 }
 
@@ -79,25 +93,27 @@ impl Context {
     /// # Errors
     ///
     /// [`Error::NumberTaken`], [`Error::Invalid`]: completion queues of another context;
-    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries.
+    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries, or 16 parts.
     pub fn create_queue_pair(
         &self,
         send: &CompletionQueue,
         receive: &CompletionQueue,
         options: &QueuePairOptions,
     ) -> Result<QueuePair> {
-        let receive_entries = match options.receive_entries {
-            0 => 0,
-            entries => power_of_two(entries)?,
+        let send_size = RingSize {
+            entries: power_of_two(options.send_entries)?,
+            segments: segments(options.send_parts),
         };
-        let entries = power_of_two(options.send_entries)?;
-        let made = self.0.create_qp(
-            &send.0,
-            &receive.0,
-            entries,
-            receive_entries,
-            options.number,
-        );
+        let receive_size = RingSize {
+            entries: match options.receive_entries {
+                0 => 0,
+                entries => power_of_two(entries)?,
+            },
+            segments: segments(options.receive_parts),
+        };
+        let made = self
+            .0
+            .create_qp(&send.0, &receive.0, send_size, receive_size, options.number);
         let (send, receive) = made.map_err(|error| match error.raw_os_error() {
             None if error.kind() == ErrorKind::InvalidInput => {
                 Error::Invalid("a completion queue of another context")

@@ -23,6 +23,8 @@ pub enum Error {
     OutOfBounds,
     /// More than fits into an entry.
     InlineTooLong,
+    /// More parts than the queue pair was made for.
+    TooManyParts,
     /// The ring has no room: take completions first.
     Full,
     /// An argument that is never right.
@@ -56,7 +58,7 @@ impl Error {
             Self::NoMemory | Self::Full => ENOMEM,
             Self::OutOfBounds => ERANGE,
             Self::InlineTooLong => EMSGSIZE,
-            Self::Invalid(_) => EINVAL,
+            Self::Invalid(_) | Self::TooManyParts => EINVAL,
             Self::Netlink(error) => error.errno().unwrap_or(EIO),
             Self::Os(error) => error.raw_os_error().unwrap_or(EIO),
         }
@@ -107,6 +109,7 @@ impl fmt::Display for Error {
             Self::NoMemory => "no memory, or more than RLIMIT_MEMLOCK allows",
             Self::OutOfBounds => "the bytes are not inside of the region",
             Self::InlineTooLong => "more inline data than fit into an entry",
+            Self::TooManyParts => "more parts than the queue pair was made for",
             Self::Full => "the ring is full",
             Self::Invalid(what) => what,
             Self::Netlink(error) => return error.fmt(f),

@@ -54,7 +54,7 @@ pub use context::{Context, QueuePairOptions};
 pub use device::{devices, Device, Port};
 pub use error::{AccessFault, CompletionError, Error, Fault, PostError};
 pub use queue::{QueuePair, ReceiveQueue, SendQueue};
-pub use region::{MemoryRegion, Part};
+pub use region::{MemoryRegion, Part, Parts};
 pub use request::{ReceiveRequest, WorkRequest};
 pub use superp_sys::uapi;
 pub use superp_sys::{Access, Address, Atomic, Connected, Doorbell, Memory};

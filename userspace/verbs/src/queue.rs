@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Queue pairs.
 
-use crate::{Address, Connected, Error, PostError, ReceiveRequest, Result, WorkRequest};
+use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
+use superp_sys::uapi::superp_segment;
 use superp_sys::{Qp, ReceiveRing, SendRing};
 
 /// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
@@ -33,25 +34,25 @@ impl QueuePair {
     }
 
     /// As [`SendQueue::post`].
-    pub fn post_send(
+    pub fn post_send<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = WorkRequest>,
+        requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<(), PostError> {
         self.send.post(requests)
     }
 
     /// As [`SendQueue::post_quietly`].
-    pub fn post_send_quietly(
+    pub fn post_send_quietly<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = WorkRequest>,
+        requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<bool, PostError> {
         self.send.post_quietly(requests)
     }
 
     /// As [`ReceiveQueue::post`].
-    pub fn post_receive(
+    pub fn post_receive<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = ReceiveRequest>,
+        requests: impl IntoIterator<Item = ReceiveRequest<'a>>,
     ) -> Result<(), PostError> {
         self.receive.post(requests)
     }
@@ -89,6 +90,22 @@ impl SendQueue {
         self.0.failed()
     }
 
+    fn put<'a>(&mut self, requests: impl IntoIterator<Item = WorkRequest<'a>>) -> Put {
+        let most = self.0.segments();
+        put(requests, |request| {
+            let segments = segments(request.list, most)?;
+            self.0
+                .push(request.entry, segments)
+                .then_some(())
+                .ok_or(Error::Full)
+        })
+    }
+
+    /// Parts that the local bytes of a request may be in.
+    pub fn parts(&self) -> u32 {
+        self.0.segments().max(1)
+    }
+
     /// How many requests can be posted now.
     pub fn room(&mut self) -> u32 {
         self.0.room()
@@ -103,12 +120,12 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`]; what the doorbell says. Those before it were posted.
-    pub fn post(
+    /// [`Error::Full`], [`Error::TooManyParts`]; what the doorbell says. Those before it were posted.
+    pub fn post<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = WorkRequest>,
+        requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<(), PostError> {
-        let put = put(requests, |request| self.0.push(request.0));
+        let put = self.put(requests);
         if put.posted > 0 && self.0.publish() {
             put.ring(self.0.qp())?;
         }
@@ -121,12 +138,12 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`]. Those before it were posted, and the doorbell must ring.
-    pub fn post_quietly(
+    /// [`Error::Full`], [`Error::TooManyParts`]. Those before it were posted, and the doorbell must ring.
+    pub fn post_quietly<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = WorkRequest>,
+        requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<bool, PostError> {
-        let put = put(requests, |request| self.0.push(request.0));
+        let put = self.put(requests);
         let bell = put.posted > 0 && self.0.publish();
         put.all().map(|()| bell)
     }
@@ -137,6 +154,11 @@ impl SendQueue {
 pub struct ReceiveQueue(pub(crate) Option<ReceiveRing>);
 
 impl ReceiveQueue {
+    /// Parts that a buffer may be in.
+    pub fn parts(&self) -> u32 {
+        self.0.as_ref().map_or(1, |ring| ring.segments().max(1))
+    }
+
     /// How many buffers can be posted now.
     pub fn room(&mut self) -> u32 {
         self.0.as_mut().map_or(0, ReceiveRing::room)
@@ -151,15 +173,21 @@ impl ReceiveQueue {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`]; what the doorbell says. Those before it were posted.
-    pub fn post(
+    /// [`Error::Full`], [`Error::TooManyParts`]; what the doorbell says. Those before it were posted.
+    pub fn post<'a>(
         &mut self,
-        requests: impl IntoIterator<Item = ReceiveRequest>,
+        requests: impl IntoIterator<Item = ReceiveRequest<'a>>,
     ) -> Result<(), PostError> {
         let Some(ring) = &mut self.0 else {
-            return put(requests, |_| false).all();
+            return put(requests, |_| Err(Error::Full)).all();
         };
-        let put = put(requests, |request| ring.push(request.0));
+        let most = ring.segments();
+        let put = put(requests, |request| {
+            let segments = segments(request.list, most)?;
+            ring.push(request.entry, segments)
+                .then_some(())
+                .ok_or(Error::Full)
+        });
         if put.posted > 0 && ring.publish() {
             put.ring(ring.qp())?;
         }
@@ -167,23 +195,35 @@ impl ReceiveQueue {
     }
 }
 
-/// How far a list got.
-struct Put {
-    posted: usize,
-    full: bool,
+/// The segments that a list of parts is, `most` at most.
+fn segments(list: &[Part], most: u32) -> Result<impl Iterator<Item = superp_segment> + '_> {
+    if list.len() > most as usize {
+        return Err(Error::TooManyParts);
+    }
+    Ok(list.iter().map(superp_segment::from))
 }
 
-fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> bool) -> Put {
+/// How far a list of requests got.
+struct Put {
+    posted: usize,
+    /// Why not further.
+    stopped: Option<Error>,
+}
+
+fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> Result<()>) -> Put {
     let mut posted = 0;
     for request in requests {
-        if !push(request) {
-            return Put { posted, full: true };
+        if let Err(error) = push(request) {
+            return Put {
+                posted,
+                stopped: Some(error),
+            };
         }
         posted += 1;
     }
     Put {
         posted,
-        full: false,
+        stopped: None,
     }
 }
 
@@ -198,12 +238,12 @@ impl Put {
             })
     }
 
-    fn all(&self) -> Result<(), PostError> {
-        match self.full {
-            false => Ok(()),
-            true => Err(PostError {
+    fn all(self) -> Result<(), PostError> {
+        match self.stopped {
+            None => Ok(()),
+            Some(error) => Err(PostError {
                 posted: self.posted,
-                error: Error::Full,
+                error,
             }),
         }
     }

@@ -1,26 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Work requests.
 
-use crate::{Atomic, Error, Part, Result};
+use crate::{Atomic, Error, Part, Parts, Result};
 use superp_sys::uapi::{self, superp_rqe, superp_sqe};
 
 /// What a queue pair is to do: a [`write`](Self::write), a [`read`](Self::read), an
 /// [`atomic`](Self::atomic) operation or a message to [`send`](Self::send). It has a completion also
-/// if it succeeds, unless it is [`unsignaled`](Self::unsignaled).
+/// if it succeeds, unless it is [`unsignaled`](Self::unsignaled). Its local bytes are one [`Part`], or
+/// a list of them:
+///
+/// ```
+/// # use superp_verbs::{Part, WorkRequest};
+/// # let (header, body) = (Part::NONE, Part::NONE);
+/// let one = WorkRequest::send(body);
+/// let several = WorkRequest::send(&[header, body]);
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct WorkRequest(pub(crate) superp_sqe);
+pub struct WorkRequest<'a> {
+    pub(crate) entry: superp_sqe,
+    pub(crate) list: &'a [Part],
+}
 
-impl WorkRequest {
-    fn new(opcode: u8, part: Part, remote_addr: u64) -> Self {
-        Self(superp_sqe {
+impl<'a> WorkRequest<'a> {
+    fn new(opcode: u8, parts: Parts<'a>, remote_addr: u64) -> Self {
+        let entry = superp_sqe {
             opcode,
             flags: uapi::SUPERP_SQE_SIGNALED,
-            length: part.length,
             remote_addr,
-            local_key: part.key,
-            local_addr: part.addr,
             ..Default::default()
-        })
+        };
+        Self::from_entry(entry).local(parts)
     }
 
     fn inline(opcode: u8, data: &[u8], remote_addr: u64) -> Result<Self> {
@@ -32,7 +41,7 @@ impl WorkRequest {
             u64::from_ne_bytes(word)
         });
         let mut word = || words.next().unwrap_or(0);
-        Ok(Self(superp_sqe {
+        Ok(Self::from_entry(superp_sqe {
             opcode,
             flags: uapi::SUPERP_SQE_SIGNALED | uapi::SUPERP_SQE_INLINE,
             length: data.len() as u32,
@@ -47,8 +56,8 @@ impl WorkRequest {
     }
 
     /// Writes to the peer's memory.
-    pub fn write(from: Part, remote_addr: u64) -> Self {
-        Self::new(uapi::SUPERP_OP_WRITE, from, remote_addr)
+    pub fn write(from: impl Into<Parts<'a>>, remote_addr: u64) -> Self {
+        Self::new(uapi::SUPERP_OP_WRITE, from.into(), remote_addr)
     }
 
     /// Writes these bytes, which are copied now, to the peer's memory.
@@ -61,8 +70,8 @@ impl WorkRequest {
     }
 
     /// Reads the peer's memory.
-    pub fn read(to: Part, remote_addr: u64) -> Self {
-        Self::new(uapi::SUPERP_OP_READ, to, remote_addr)
+    pub fn read(to: impl Into<Parts<'a>>, remote_addr: u64) -> Self {
+        Self::new(uapi::SUPERP_OP_READ, to.into(), remote_addr)
     }
 
     /// Changes 8 bytes of the peer's memory, once and atomically. What they were is put into `old`,
@@ -73,15 +82,15 @@ impl WorkRequest {
             Atomic::CompareSwap { compare, swap } => (uapi::SUPERP_OP_COMPARE_SWAP, swap, compare),
             Atomic::Swap(operand) => (uapi::SUPERP_OP_SWAP, operand, 0),
         };
-        let mut request = Self::new(opcode, old, remote_addr);
-        request.0.operand = operand;
-        request.0.compare = compare;
+        let mut request = Self::new(opcode, old.into(), remote_addr);
+        request.entry.operand = operand;
+        request.entry.compare = compare;
         request
     }
 
     /// Sends a message to the peer's queue pair.
-    pub fn send(message: Part) -> Self {
-        Self::new(uapi::SUPERP_OP_SEND, message, 0)
+    pub fn send(message: impl Into<Parts<'a>>) -> Self {
+        Self::new(uapi::SUPERP_OP_SEND, message.into(), 0)
     }
 
     /// Sends a message of these bytes, which are copied now.
@@ -96,8 +105,8 @@ impl WorkRequest {
     /// With immediate data, of a message or a write: after all bytes of the write are there, the
     /// peer's queue pair receives an empty message with the number.
     pub fn immediate(mut self, number: u32) -> Self {
-        self.0.flags |= uapi::SUPERP_SQE_IMM;
-        self.0.imm = number;
+        self.entry.flags |= uapi::SUPERP_SQE_IMM;
+        self.entry.imm = number;
         self
     }
 
@@ -105,47 +114,73 @@ impl WorkRequest {
     /// what comes after it starts after it. So a flag that is written with a fence is never seen before
     /// the data in front of it, on unordered connections too. Costs a round trip.
     pub fn fenced(mut self) -> Self {
-        self.0.flags |= uapi::SUPERP_SQE_FENCE;
+        self.entry.flags |= uapi::SUPERP_SQE_FENCE;
         self
     }
 
     /// The number that its completion carries.
     pub fn token(mut self, token: u64) -> Self {
-        self.0.token = token;
+        self.entry.token = token;
         self
     }
 
     /// Without a completion if it succeeds. That it has completed is known from a later one: those of a
     /// queue pair complete in the order in which they were posted.
     pub fn unsignaled(mut self) -> Self {
-        self.0.flags &= !uapi::SUPERP_SQE_SIGNALED;
+        self.entry.flags &= !uapi::SUPERP_SQE_SIGNALED;
         self
     }
 
-    /// A request from its parts as the kernel has them, which checks them.
+    /// With these local bytes in place of those that it has.
+    pub fn local(mut self, parts: impl Into<Parts<'a>>) -> Self {
+        let parts = parts.into();
+        self.list = parts.list;
+        self.entry.length = parts.length();
+        self.entry.local_addr = parts.one.addr;
+        self.entry.local_key = parts.one.key;
+        self.entry.flags &= !uapi::SUPERP_SQE_LIST;
+        if !parts.list.is_empty() {
+            self.entry.flags |= uapi::SUPERP_SQE_LIST;
+            // Of more than the kernel takes, none is posted.
+            self.entry.local_key = parts.list.len() as u32;
+        }
+        self
+    }
+
+    /// A request from its entry as the kernel has it, which checks it.
     pub fn from_entry(entry: superp_sqe) -> Self {
-        Self(entry)
+        Self { entry, list: &[] }
     }
 }
 
 /// A buffer for a message.
 #[derive(Clone, Copy, Debug)]
-pub struct ReceiveRequest(pub(crate) superp_rqe);
+pub struct ReceiveRequest<'a> {
+    pub(crate) entry: superp_rqe,
+    pub(crate) list: &'a [Part],
+}
 
-impl ReceiveRequest {
-    /// Receives a message into these bytes.
-    pub fn new(into: Part) -> Self {
-        Self(superp_rqe {
-            addr: into.addr,
-            key: into.key,
-            length: into.length,
+impl<'a> ReceiveRequest<'a> {
+    /// Receives a message into these bytes: one [`Part`], or a list of them.
+    pub fn new(into: impl Into<Parts<'a>>) -> Self {
+        let into = into.into();
+        let entry = superp_rqe {
+            addr: into.one.addr,
+            key: into.one.key,
+            length: into.length(),
+            // Of more than the kernel takes, none is posted.
+            segments: into.list.len() as u32,
             ..Default::default()
-        })
+        };
+        Self {
+            entry,
+            list: into.list,
+        }
     }
 
     /// The number that its completion carries.
     pub fn token(mut self, token: u64) -> Self {
-        self.0.token = token;
+        self.entry.token = token;
         self
     }
 }
@@ -162,20 +197,20 @@ mod tests {
 
     #[test]
     fn requests_become_entries() {
-        let entry = WorkRequest::write(PART, 99).immediate(5).token(3).0;
+        let entry = WorkRequest::write(PART, 99).immediate(5).token(3).entry;
         assert_eq!((entry.opcode, entry.length, entry.token), (1, 64, 3));
         assert_eq!(
             (entry.local_key, entry.local_addr, entry.remote_addr),
             (7, 0x1000, 99)
         );
         assert_eq!((entry.imm, entry.flags), (5, 0b101));
-        assert_eq!(WorkRequest::read(PART, 99).unsignaled().0.flags, 0);
-        assert_eq!(WorkRequest::read(PART, 99).fenced().0.flags, 0b1001);
+        assert_eq!(WorkRequest::read(PART, 99).unsignaled().entry.flags, 0);
+        assert_eq!(WorkRequest::read(PART, 99).fenced().entry.flags, 0b1001);
         let (compare, swap) = (1, 2);
         let change = Atomic::CompareSwap { compare, swap };
-        let entry = WorkRequest::atomic(PART, 8, change).0;
+        let entry = WorkRequest::atomic(PART, 8, change).entry;
         assert_eq!((entry.opcode, entry.operand, entry.compare), (4, 2, 1));
-        let entry = ReceiveRequest::new(PART).token(9).0;
+        let entry = ReceiveRequest::new(PART).token(9).entry;
         assert_eq!(
             (entry.key, entry.addr, entry.length, entry.token),
             (7, 0x1000, 64, 9)
@@ -183,13 +218,33 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_parts_become_segments_and_one_part_none() {
+        let list = [PART, Part { key: 8, ..PART }];
+        let request = WorkRequest::write(&list, 99);
+        let entry = request.entry;
+        assert_eq!(
+            (entry.flags, entry.local_key, entry.length),
+            (0b10001, 2, 128)
+        );
+        assert_eq!((entry.local_addr, request.list), (0, &list[..]));
+        let one = WorkRequest::write(&list[..1], 99);
+        assert_eq!(one.entry, WorkRequest::write(PART, 99).entry);
+        assert!(one.list.is_empty());
+        let request = ReceiveRequest::new(&list);
+        let entry = request.entry;
+        assert_eq!((entry.segments, entry.length), (2, 128));
+        assert_eq!((entry.addr, entry.key, request.list), (0, 0, &list[..]));
+        assert_eq!(ReceiveRequest::new(&[]).entry.segments, 0);
+    }
+
+    #[test]
     fn inline_data_are_in_the_entry_up_to_its_room() {
         let data: Vec<u8> = (1..=32).collect();
-        let entry = WorkRequest::write_inline(&data, 99).unwrap().0;
+        let entry = WorkRequest::write_inline(&data, 99).unwrap().entry;
         let words = [entry.local_addr, entry.operand, entry.compare, entry.rsvd2];
         assert_eq!(words.map(u64::to_ne_bytes).concat(), data);
         assert_eq!((entry.local_key, entry.flags, entry.length), (0, 0b11, 32));
-        let entry = WorkRequest::send_inline(&data[..3]).unwrap().0;
+        let entry = WorkRequest::send_inline(&data[..3]).unwrap().entry;
         assert_eq!(entry.local_addr.to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
         assert_eq!((entry.operand, entry.length), (0, 3));
         assert!(WorkRequest::send_inline(&[0; 33]).is_err());

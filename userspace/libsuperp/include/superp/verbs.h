@@ -53,6 +53,8 @@ struct superp_qp_init_attr {
 	uint32_t max_send_wr;	/* rounded up to a power of two */
 	uint32_t max_recv_wr;	/* rounded up to a power of two; 0: receives nothing */
 	uint32_t qp_num;	/* in the node; SUPERP_QPN_ANY: the kernel chooses */
+	uint32_t max_send_sge;	/* of a request, up to SUPERP_MAX_SEGMENTS; 0 is 1 */
+	uint32_t max_recv_sge;	/* of a buffer, the same */
 };
 
 /* What superp_connect_qp() tells of the connection. */
@@ -63,7 +65,7 @@ struct superp_conn_attr {
 	uint32_t min_message;
 };
 
-/* Local bytes. */
+/* Local bytes.  Those of a list are one behind the other. */
 struct superp_sge {
 	uint64_t addr;
 	uint32_t length;
@@ -76,7 +78,7 @@ struct superp_sge {
 #define SUPERP_SEND_IMM		(1u << 2)	/* with imm_data */
 #define SUPERP_SEND_FENCE	(1u << 3)	/* starts when all before it on the queue pair is complete */
 
-/* A request.  sg_list has num_sge entries, 0 or 1. */
+/* A request.  sg_list has num_sge entries, up to max_send_sge. */
 struct superp_send_wr {
 	uint64_t wr_id;
 	struct superp_send_wr *next;
@@ -90,7 +92,7 @@ struct superp_send_wr {
 	uint64_t compare;	/* of SUPERP_OP_COMPARE_SWAP */
 };
 
-/* A buffer for a message.  sg_list has num_sge entries, 0 or 1. */
+/* A buffer for a message.  sg_list has num_sge entries, up to max_recv_sge. */
 struct superp_recv_wr {
 	uint64_t wr_id;
 	struct superp_recv_wr *next;

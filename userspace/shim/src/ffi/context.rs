@@ -12,10 +12,19 @@ use libc::{c_int, c_uint, size_t, ssize_t};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use superp_verbs::uapi;
 use superp_verbs::{Device, Part, Port};
+
+// The parts of a request are the program's list.
+const _: () = assert!(
+    size_of::<Part>() == size_of::<ibv_sge>()
+        && offset_of!(Part, addr) == offset_of!(ibv_sge, addr)
+        && offset_of!(Part, length) == offset_of!(ibv_sge, length)
+        && offset_of!(Part, key) == offset_of!(ibv_sge, lkey)
+);
 
 /// The one partition key, in either byte order.
 pub(super) const PKEY: u16 = 0xffff;
@@ -111,24 +120,40 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// EINVAL: they are not all in a region of it.
-    pub(super) fn part(&self, pd: *mut ibv_pd, sge: &ibv_sge) -> Result<Part, c_int> {
-        let part = Part {
-            key: sge.lkey,
-            addr: sge.addr,
-            length: sge.length,
-        };
-        if part.length == 0 {
-            return Ok(part);
+    /// EINVAL: they are not all in regions of it.
+    ///
+    /// # Safety
+    ///
+    /// The list has so many elements, for as long as they are used.
+    pub(super) unsafe fn parts<'a>(
+        &self,
+        pd: *mut ibv_pd,
+        list: *const ibv_sge,
+        count: usize,
+    ) -> Result<&'a [Part], c_int> {
+        if count == 0 {
+            return Ok(&[]);
         }
+        if list.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: By the contract of this function; both types are the same words.
+        let parts: &[Part] = unsafe { slice::from_raw_parts(list.cast(), count) };
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
-        let inside = regions.get(&part.key).is_some_and(|region| {
-            let end = part.addr.checked_add(part.length.into());
-            region.pd == pd as usize
-                && part.addr >= region.start
-                && end.is_some_and(|end| end - region.start <= region.len)
-        });
-        inside.then_some(part).ok_or(libc::EINVAL)
+        let inside = |part: &Part| {
+            part.length == 0
+                || regions.get(&part.key).is_some_and(|region| {
+                    let end = part.addr.checked_add(part.length.into());
+                    region.pd == pd as usize
+                        && part.addr >= region.start
+                        && end.is_some_and(|end| end - region.start <= region.len)
+                })
+        };
+        parts
+            .iter()
+            .all(inside)
+            .then_some(parts)
+            .ok_or(libc::EINVAL)
     }
 
     /// The number in the node of the queue pair with this number in the context.
@@ -174,8 +199,8 @@ pub(super) unsafe fn query_device(_context: *mut ibv_context, attr: *mut ibv_dev
         page_size_cap: 4096,
         max_qp: uapi::SUPERP_MAX_RING_QPS as c_int,
         max_qp_wr: uapi::SUPERP_MAX_SQ_ENTRIES as c_int,
-        max_sge: 1,
-        max_sge_rd: 1,
+        max_sge: uapi::SUPERP_MAX_SEGMENTS as c_int,
+        max_sge_rd: uapi::SUPERP_MAX_SEGMENTS as c_int,
         max_cq: uapi::SUPERP_MAX_RING_CQS as c_int,
         max_cqe: uapi::SUPERP_MAX_CQ_ENTRIES as c_int,
         // Keys have 24 bits; domains are of the process alone.

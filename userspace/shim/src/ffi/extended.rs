@@ -10,7 +10,7 @@ use crate::rules::{self, Operation};
 use libc::{c_int, c_void, size_t};
 use std::sync::{Condvar, Mutex, PoisonError};
 use superp_verbs::uapi::superp_sqe;
-use superp_verbs::WorkRequest;
+use superp_verbs::{Part, WorkRequest};
 
 /// Requests that are being put together, by one thread at a time.
 #[derive(Default)]
@@ -23,11 +23,27 @@ pub(super) struct Batch {
 struct Work {
     /// From start to complete or abort.
     busy: bool,
-    entries: Vec<superp_sqe>,
+    requests: Vec<Request>,
     /// Whether the last of them may have its bytes in it.
     can_be_inline: bool,
     /// Of the first call that was wrong, or 0.
     wrong: c_int,
+}
+
+struct Request {
+    entry: superp_sqe,
+    /// Its local bytes, where the entry has them not.
+    list: Vec<Part>,
+}
+
+impl Request {
+    fn as_work(&self) -> WorkRequest<'_> {
+        let work = WorkRequest::from_entry(self.entry);
+        match self.list.as_slice() {
+            [] => work,
+            list => work.local(list),
+        }
+    }
 }
 
 /// The interface of a new queue pair. What SUPERp has not is NULL, as is what `send_ops_flags` does not ask
@@ -64,12 +80,12 @@ unsafe extern "C" fn start(qp: *mut ibv_qp_ex) {
     };
 }
 
-/// The end of a batch: its entries, or what was wrong.
-fn finish(object: &Qp) -> Result<Vec<superp_sqe>, c_int> {
+/// The end of a batch: its requests, or what was wrong.
+fn finish(object: &Qp) -> Result<Vec<Request>, c_int> {
     let work = std::mem::take(&mut *lock(&object.batch.work));
     object.batch.free.notify_one();
     match work.wrong {
-        0 => Ok(work.entries),
+        0 => Ok(work.requests),
         errno => Err(errno),
     }
 }
@@ -79,20 +95,24 @@ unsafe extern "C" fn abort(qp: *mut ibv_qp_ex) {
     let _ = finish(unsafe { Qp::of(qp.cast()) });
 }
 
-fn post(object: &Qp, entries: Vec<superp_sqe>) -> Result<(), c_int> {
+fn post(object: &Qp, requests: Vec<Request>) -> Result<(), c_int> {
     object.can_send()?;
     let mut queue = lock(&object.send);
-    if (queue.room() as usize) < entries.len() {
+    if (queue.room() as usize) < requests.len() {
         return Err(libc::ENOMEM);
     }
-    let posted = queue.post(entries.into_iter().map(WorkRequest::from_entry));
+    let most = queue.parts() as usize;
+    if requests.iter().any(|request| request.list.len() > most) {
+        return Err(libc::EINVAL);
+    }
+    let posted = queue.post(requests.iter().map(Request::as_work));
     posted.map_err(|error| error.error.errno())
 }
 
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: An own queue pair.
     let object = unsafe { Qp::of(qp.cast()) };
-    super::code(finish(object).and_then(|entries| post(object, entries)))
+    super::code(finish(object).and_then(|requests| post(object, requests)))
 }
 
 /// A new request of the batch.
@@ -106,7 +126,8 @@ unsafe fn begin(qp: *mut ibv_qp_ex, operation: Operation) {
     let mut work = lock(&object.batch.work);
     match operation.entry(id, flags | object.send_flags()) {
         Ok(entry) => {
-            work.entries.push(entry);
+            let list = Vec::new();
+            work.requests.push(Request { entry, list });
             work.can_be_inline = operation.can_be_inline();
         }
         Err(errno) => work.fail(errno),
@@ -121,9 +142,9 @@ impl Work {
     }
 
     /// Changes the last request.
-    fn change(&mut self, change: impl FnOnce(&mut superp_sqe) -> Result<(), c_int>) {
-        let changed = match self.entries.last_mut() {
-            Some(entry) => change(entry),
+    fn change(&mut self, change: impl FnOnce(&mut Request) -> Result<(), c_int>) {
+        let changed = match self.requests.last_mut() {
+            Some(request) => change(request),
             None => Err(libc::EINVAL),
         };
         if let Err(errno) = changed {
@@ -176,27 +197,24 @@ unsafe extern "C" fn compare_swap(
 }
 
 unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: An own queue pair.
-    let object = unsafe { Qp::of(qp.cast()) };
-    let part = object
-        .context()
-        .part(object.pd(), &ibv_sge { addr, length, lkey });
-    lock(&object.batch.work).change(|entry| {
-        rules::set_part(entry, part?);
-        Ok(())
-    });
+    let one = ibv_sge { addr, length, lkey };
+    // SAFETY: One element; an own queue pair.
+    unsafe { set_sge_list(qp, 1, &one) };
 }
 
 unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
-    match count {
-        0 => {}
-        1 => {
-            // SAFETY: The caller's list; an own queue pair.
-            unsafe { set_sge(qp, (*list).lkey, (*list).addr, (*list).length) }
+    // SAFETY: An own queue pair.
+    let object = unsafe { Qp::of(qp.cast()) };
+    // SAFETY: The caller's list.
+    let parts = unsafe { object.context().parts(object.pd(), list, count) };
+    lock(&object.batch.work).change(|request| {
+        match parts? {
+            [] => rules::set_part(&mut request.entry, Part::NONE),
+            [one] => rules::set_part(&mut request.entry, *one),
+            several => request.list = several.to_vec(),
         }
-        // SAFETY: An own queue pair.
-        _ => lock(unsafe { &Qp::of(qp.cast()).batch.work }).fail(libc::EINVAL),
-    }
+        Ok(())
+    });
 }
 
 unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
@@ -209,7 +227,7 @@ unsafe extern "C" fn set_inline_list(qp: *mut ibv_qp_ex, count: size_t, list: *c
     // SAFETY: An own queue pair.
     let mut work = lock(unsafe { &Qp::of(qp.cast()).batch.work });
     let can_be_inline = work.can_be_inline;
-    work.change(|entry| {
+    work.change(|request| {
         if !can_be_inline {
             return Err(libc::EINVAL);
         }
@@ -220,6 +238,6 @@ unsafe extern "C" fn set_inline_list(qp: *mut ibv_qp_ex, count: size_t, list: *c
                 bytes(piece.addr.cast(), piece.length)
             }
         });
-        rules::set_inline(entry, pieces)
+        rules::set_inline(&mut request.entry, pieces)
     });
 }

@@ -10,7 +10,6 @@ use crate::rules::{self, Operation};
 use libc::c_int;
 use std::ptr;
 use std::slice;
-use superp_verbs::uapi::superp_sqe;
 use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
 
 pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
@@ -34,22 +33,15 @@ pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
     }
 }
 
-/// The local bytes of a request: at most one piece.
+/// The local bytes of a request.
 ///
 /// # Safety
 ///
-/// The list has so many elements.
-unsafe fn part(object: &Qp, list: *const ibv_sge, count: c_int) -> Result<Part, c_int> {
-    match count {
-        0 => Ok(Part {
-            key: 0,
-            addr: 0,
-            length: 0,
-        }),
-        // SAFETY: By the contract of this function.
-        1 => object.context().part(object.pd(), unsafe { &*list }),
-        _ => Err(libc::EINVAL),
-    }
+/// The list has so many elements, for as long as they are used.
+unsafe fn parts<'a>(object: &Qp, list: *const ibv_sge, count: c_int) -> Result<&'a [Part], c_int> {
+    let count = usize::try_from(count).map_err(|_| libc::EINVAL)?;
+    // SAFETY: By the contract of this function.
+    unsafe { object.context().parts(object.pd(), list, count) }
 }
 
 /// # Safety
@@ -84,15 +76,15 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<Operation, c_int> {
 
 /// # Safety
 ///
-/// A request of verbs.
-unsafe fn entry(object: &Qp, wr: &ibv_send_wr) -> Result<superp_sqe, c_int> {
+/// A request of verbs, valid for as long as it is used.
+unsafe fn request<'a>(object: &Qp, wr: &ibv_send_wr) -> Result<WorkRequest<'a>, c_int> {
     // SAFETY: By the contract of this function.
     let operation = unsafe { operation(wr) }?;
     let mut entry = operation.entry(wr.wr_id, wr.send_flags | object.send_flags())?;
     if wr.send_flags & IBV_SEND_INLINE == 0 {
         // SAFETY: As above.
-        rules::set_part(&mut entry, unsafe { part(object, wr.sg_list, wr.num_sge) }?);
-        return Ok(entry);
+        let parts = unsafe { parts(object, wr.sg_list, wr.num_sge) }?;
+        return Ok(WorkRequest::from_entry(entry).local(parts));
     }
     if !operation.can_be_inline() {
         return Err(libc::EINVAL);
@@ -101,7 +93,7 @@ unsafe fn entry(object: &Qp, wr: &ibv_send_wr) -> Result<superp_sqe, c_int> {
     let pieces: &[ibv_sge] = match usize::try_from(wr.num_sge) {
         Ok(0) => &[],
         // SAFETY: By the contract of this function.
-        Ok(count @ 1) => unsafe { slice::from_raw_parts(wr.sg_list, count) },
+        Ok(count) if !wr.sg_list.is_null() => unsafe { slice::from_raw_parts(wr.sg_list, count) },
         _ => return Err(libc::EINVAL),
     };
     // SAFETY: The bytes of a piece are the program's, and valid for the call.
@@ -109,7 +101,7 @@ unsafe fn entry(object: &Qp, wr: &ibv_send_wr) -> Result<superp_sqe, c_int> {
         .iter()
         .map(|sge| unsafe { bytes(sge.addr as *const u8, sge.length as usize) });
     rules::set_inline(&mut entry, pieces)?;
-    Ok(entry)
+    Ok(WorkRequest::from_entry(entry))
 }
 
 /// Bytes of the program.
@@ -185,7 +177,7 @@ pub(super) unsafe extern "C" fn post_send(
     let convert = |wr: &ibv_send_wr| {
         ready?;
         // SAFETY: An element of the caller's list.
-        unsafe { entry(object, wr) }.map(WorkRequest::from_entry)
+        unsafe { request(object, wr) }
     };
     // SAFETY: By the contract of verbs.
     unsafe {
@@ -210,8 +202,8 @@ pub(super) unsafe extern "C" fn post_receive(
     let convert = |wr: &ibv_recv_wr| {
         ready?;
         // SAFETY: An element of the caller's list.
-        let part = unsafe { part(object, wr.sg_list, wr.num_sge) }?;
-        Ok(ReceiveRequest::new(part).token(wr.wr_id))
+        let parts = unsafe { parts(object, wr.sg_list, wr.num_sge) }?;
+        Ok(ReceiveRequest::new(parts).token(wr.wr_id))
     };
     // SAFETY: By the contract of verbs.
     unsafe {

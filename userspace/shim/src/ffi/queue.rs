@@ -86,8 +86,8 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
         return Err(libc::EOPNOTSUPP);
     }
     let cap = attr.cap;
-    let too_much = cap.max_send_sge > 1
-        || cap.max_recv_sge > 1
+    let too_much = cap.max_send_sge > uapi::SUPERP_MAX_SEGMENTS
+        || cap.max_recv_sge > uapi::SUPERP_MAX_SEGMENTS
         || cap.max_inline_data > uapi::SUPERP_MAX_INLINE
         || cap.max_send_wr > uapi::SUPERP_MAX_SQ_ENTRIES
         || cap.max_recv_wr > uapi::SUPERP_MAX_RQ_ENTRIES;
@@ -105,6 +105,8 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     let options = QueuePairOptions {
         send_entries: cap.max_send_wr,
         receive_entries: cap.max_recv_wr,
+        send_parts: cap.max_send_sge,
+        receive_parts: cap.max_recv_sge,
         number: 0,
     };
     let made = own
@@ -119,8 +121,8 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     attr.cap = ibv_qp_cap {
         max_send_wr: send_queue.entries(),
         max_recv_wr: receive_queue.entries(),
-        max_send_sge: 1,
-        max_recv_sge: 1,
+        max_send_sge: send_queue.parts(),
+        max_recv_sge: receive_queue.parts(),
         max_inline_data: uapi::SUPERP_MAX_INLINE,
     };
     let mut public = ibv_qp_ex {

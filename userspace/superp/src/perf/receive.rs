@@ -143,7 +143,7 @@ impl Work {
         let options = QueuePairOptions {
             send_entries: 1,
             receive_entries: buffers,
-            number: 0,
+            ..Default::default()
         };
         let mut work = Self {
             cq,

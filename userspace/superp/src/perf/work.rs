@@ -140,7 +140,7 @@ impl<'a> Runner<'a> {
         let options = QueuePairOptions {
             send_entries: self.plan.slots.depth,
             receive_entries: 0,
-            number: 0,
+            ..Default::default()
         };
         let qp = self
             .context
@@ -352,7 +352,7 @@ impl<'a> Runner<'a> {
         self.region.memory().len() / 2
     }
 
-    fn request(&self, lane: usize, number: u64) -> Result<WorkRequest, Failure> {
+    fn request(&self, lane: usize, number: u64) -> Result<WorkRequest<'static>, Failure> {
         let (place, remote) = self.slot(lane, number);
         let part = self.part(place)?;
         Ok(match self.plan.operation {
@@ -370,7 +370,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Carries out one request, outside of the measurement.
-    fn one(&mut self, request: WorkRequest) -> Result<(), Failure> {
+    fn one(&mut self, request: WorkRequest<'_>) -> Result<(), Failure> {
         let error = |error: superp_verbs::PostError| failed("posting")(error.error);
         self.lanes[0].qp.post_send([request]).map_err(error)?;
         self.wait(Instant::now())?;
