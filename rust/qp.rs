@@ -11,7 +11,7 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff, uapi},
+    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff},
     node::Node,
     proto::Code,
     ring::{Claim, Queue},
@@ -86,7 +86,7 @@ impl Qp {
         match &self.end {
             // It is kept in the kernel until the program says where it goes.
             End::Socket(_) => MAX_MESSAGE,
-            End::Ring(_) => uapi::SUPERP_MAX_RING_MESSAGE,
+            End::Ring(queue) => queue.max_message(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Qp {
     pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, Refused> {
         match &self.end {
             End::Socket(_) => Ok(None),
-            End::Ring(queue) => queue.claim(from, len).map(Some),
+            End::Ring(queue) => queue.claim(from, len),
         }
     }
 

@@ -11,6 +11,7 @@ mod entry;
 mod queue;
 mod receive;
 mod regions;
+mod srq;
 
 use kernel::{
     new_mutex,
@@ -27,7 +28,7 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
-            RqpCreate, Shared, WORDS,
+            RqpCreate, Shared, SrqCreate, WORDS,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         uapi,
@@ -42,11 +43,14 @@ pub(crate) use queue::{Endings, Queue, Ticket};
 use queue::{Left, Params, Peer};
 pub(crate) use receive::Claim;
 use regions::Regions;
+use srq::Srq;
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.
 const OFFSET_BITS: u32 = 24;
-/// Offset of the first completion queue; queue pairs are below, and the context's page at 0.
+/// Offsets of the first completion queue, and the first shared receive queue; queue pairs are below, and
+/// the context's page at 0.
 const CQ_OFFSET: u64 = 1 << 36;
+const SRQ_OFFSET: u64 = 1 << 37;
 
 /// What completions find of a context: its page, and the way to its socket.
 pub(crate) struct Hub {
@@ -80,6 +84,8 @@ pub(crate) struct Context {
     config: Mutex<()>,
     #[pin]
     cqs: RcuMap<Cq>,
+    #[pin]
+    srqs: RcuMap<Srq>,
     #[pin]
     qps: RcuMap<Qp>,
 }
@@ -122,6 +128,7 @@ impl Context {
             regions: Regions::new()?,
             config <- new_mutex!((), "superp_context"),
             cqs <- RcuMap::new(),
+            srqs <- RcuMap::new(),
             qps <- RcuMap::new(),
         })
     }
@@ -187,6 +194,9 @@ impl Context {
             let id = u32::try_from(place >> OFFSET_BITS).ok()?;
             (map_offset(base, id) == offset).then_some(id)
         };
+        if let Some(srq) = id(SRQ_OFFSET) {
+            return Some(self.srqs.get(srq)?.ring().memory().clone());
+        }
         if let Some(cq) = id(CQ_OFFSET) {
             return Some(self.cqs.get(cq)?.ring().memory().clone());
         }
@@ -210,6 +220,8 @@ impl Context {
             ioctl::RQP_CREATE => self.qp_create(arg),
             ioctl::RQP_CONNECT => self.qp_connect(arg),
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
+            ioctl::SRQ_CREATE => self.srq_create(arg),
+            ioctl::SRQ_DESTROY => self.srq_destroy(arg),
             _ => Err(ENOIOCTLCMD),
         }
     }
@@ -241,6 +253,47 @@ impl Context {
         Ok(())
     }
 
+    fn srq_create(&self, arg: usize) -> Result {
+        let mut create: SrqCreate = read_argument(arg)?;
+        check_entries(create.entries, uapi::SUPERP_MAX_SRQ_ENTRIES)?;
+        if create.segments > uapi::SUPERP_MAX_SEGMENTS || create.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let _config = self.config.lock();
+        let id = free_id(&self.srqs, uapi::SUPERP_MAX_RING_SRQS)?;
+        let srq = Srq::new(create.entries, create.segments)?;
+        create.srq = id;
+        create.offset = map_offset(SRQ_OFFSET, id);
+        create.size = srq.ring().memory().size() as u64;
+        create.ring = srq.ring().layout(false);
+        self.srqs.insert(id, srq)?;
+        write_argument(arg, &create).inspect_err(|_| {
+            // Nobody has learnt of it.
+            self.srqs.remove(id);
+        })
+    }
+
+    fn srq_destroy(&self, arg: usize) -> Result {
+        let id = queue_id(arg)?;
+        let _config = self.config.lock();
+        if self.srqs.get(id).ok_or(ENOENT)?.in_use() {
+            return Err(EBUSY);
+        }
+        self.srqs.remove(id);
+        Ok(())
+    }
+
+    /// The shared receive queue that a new queue pair asks for. The lock is held.
+    fn srq_of(&self, create: &RqpCreate) -> Result<Option<Arc<Srq>>> {
+        match (create.flags, create.srq) {
+            (0, 0) => Ok(None),
+            (uapi::SUPERP_RQP_SRQ, id) if create.rq_entries == 0 && create.rq_segments == 0 => {
+                self.srqs.get(id).ok_or(ENOENT).map(Some)
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
     fn qp_create(&self, arg: usize) -> Result {
         let mut create: RqpCreate = read_argument(arg)?;
         check_entries(create.sq_entries, uapi::SUPERP_MAX_SQ_ENTRIES)?;
@@ -248,11 +301,12 @@ impl Context {
         if segments > uapi::SUPERP_MAX_SEGMENTS {
             return Err(EINVAL);
         }
-        let receives = create.rq_entries != 0;
-        if receives {
+        if create.rq_entries != 0 {
             check_entries(create.rq_entries, uapi::SUPERP_MAX_RQ_ENTRIES)?;
         }
         let _config = self.config.lock();
+        let srq = self.srq_of(&create)?;
+        let receives = create.rq_entries != 0 || srq.is_some();
         let cq = |id| self.cqs.get(id).ok_or(ENOENT);
         let id = free_id(&self.qps, uapi::SUPERP_MAX_RING_QPS)?;
         let params = Params {
@@ -267,6 +321,7 @@ impl Context {
             } else {
                 None
             },
+            srq,
         };
         let queue = Queue::new(&self.hub, &self.regions, params)?;
         create.qp = id;

@@ -16,8 +16,9 @@ use kernel::{
 use super::{
     cq::Cq,
     entry,
-    receive::{Receive, Receiving},
+    receive::{Receive, Receiving, Source},
     regions::Regions,
+    srq::Srq,
     Hub,
 };
 use crate::{
@@ -144,7 +145,9 @@ pub(super) struct Params {
     pub(super) sq_segments: u32,
     pub(super) rq_segments: u32,
     pub(super) send_cq: Arc<Cq>,
+    /// Where receive entries complete, and the queue that they are shared from.
     pub(super) recv_cq: Option<Arc<Cq>>,
+    pub(super) srq: Option<Arc<Srq>>,
 }
 
 impl Queue {
@@ -167,17 +170,21 @@ impl Queue {
             rq_segments,
             send_cq,
             recv_cq,
+            srq,
         } = params;
         let sq_size = Ring::<Sqe>::size(sq_entries, sq_segments);
-        let size = match recv_cq {
-            Some(_) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries, rq_segments)),
-            None => sq_size,
+        let size = match (&recv_cq, &srq) {
+            (Some(_), None) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries, rq_segments)),
+            _ => sq_size,
         };
         let memory = Shared::new(size)?;
         let sq = Ring::new(&memory, 0, sq_entries, sq_segments)?;
         let rq = match recv_cq {
             Some(cq) => Some(Receive {
-                ring: Ring::new(&memory, sq_size, rq_entries, rq_segments)?,
+                source: match srq {
+                    Some(srq) => Source::Shared(srq),
+                    None => Source::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
+                },
                 cq,
             }),
             None => None,
@@ -213,7 +220,7 @@ impl Queue {
         )?;
         queue.send_cq.join();
         if let Some(rq) = &queue.rq {
-            rq.cq.join();
+            rq.join();
         }
         Ok(queue)
     }
@@ -223,9 +230,9 @@ impl Queue {
         &self.sq
     }
 
-    /// The receive ring.
+    /// The receive ring, if it has one of its own.
     pub(super) fn rq(&self) -> Option<&Ring<Rqe>> {
-        self.rq.as_ref().map(|rq| &rq.ring)
+        self.rq.as_ref().and_then(|rq| rq.source.own())
     }
 
     /// Sets the peer, once.
@@ -244,7 +251,7 @@ impl Queue {
         self.receiving.lock().close();
         self.send_cq.leave();
         if let Some(rq) = &self.rq {
-            rq.cq.leave();
+            rq.leave();
         }
     }
 

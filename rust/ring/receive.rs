@@ -7,7 +7,7 @@ use kernel::{
     sync::{atomic::Relaxed, Arc},
 };
 
-use super::{cq::Cq, queue::Queue};
+use super::{cq::Cq, queue::Queue, srq::Srq};
 use crate::{
     kapi::{
         lock::GuardBh,
@@ -17,6 +17,7 @@ use crate::{
     },
     proto::Code,
     socket::{Beside, MsgMeta, Refused},
+    MAX_MESSAGE,
 };
 
 /// Its state, under a lock.
@@ -45,10 +46,52 @@ impl Receiving {
     }
 }
 
+/// Where receive entries come from.
+pub(super) enum Source {
+    Own(Ring<Rqe>),
+    Shared(Arc<Srq>),
+}
+
+impl Source {
+    /// The ring that nobody else takes entries from.
+    pub(super) fn own(&self) -> Option<&Ring<Rqe>> {
+        match self {
+            Source::Own(ring) => Some(ring),
+            Source::Shared(_) => None,
+        }
+    }
+
+    /// Whether the producer index is one that it cannot be.
+    fn is_wild(&self, consumer: u32) -> bool {
+        match self {
+            Source::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
+            Source::Shared(srq) => srq.is_wild(),
+        }
+    }
+}
+
 /// The receiving half; its state is apart.
 pub(super) struct Receive {
-    pub(super) ring: Ring<Rqe>,
+    pub(super) source: Source,
     pub(super) cq: Arc<Cq>,
+}
+
+impl Receive {
+    /// A queue pair receives here from now on.
+    pub(super) fn join(&self) {
+        self.cq.join();
+        if let Source::Shared(srq) = &self.source {
+            srq.join();
+        }
+    }
+
+    /// It does not any more.
+    pub(super) fn leave(&self) {
+        self.cq.leave();
+        if let Source::Shared(srq) = &self.source {
+            srq.leave();
+        }
+    }
 }
 
 impl Queue {
@@ -61,21 +104,25 @@ impl Queue {
         if receiving.closed {
             return true;
         }
-        let ready = rq.ring.producer().wrapping_sub(receiving.consumer);
-        if ready > rq.ring.entries() {
+        // Those of a shared queue are for others.
+        let Some(ring) = rq.source.own() else {
+            return true;
+        };
+        let ready = ring.producer().wrapping_sub(receiving.consumer);
+        if ready > ring.entries() {
             return true;
         }
         for _ in 0..ready {
             if rq.cq.reserve(1) == 0 {
                 return false;
             }
-            let token = rq.ring.read(receiving.consumer).token;
+            let token = ring.read(receiving.consumer).token;
             self.received(rq, &mut receiving, token, Err(Code::ABORTED), None);
         }
         true
     }
 
-    /// Completes the oldest receive entry; there is room for that.
+    /// Completes a receive entry, of the own ring the oldest; there is room for that.
     fn received(
         &self,
         rq: &Receive,
@@ -84,9 +131,11 @@ impl Queue {
         outcome: Result<u32, Code>,
         imm: Option<u32>,
     ) {
-        receiving.consumer = receiving.consumer.wrapping_add(1);
-        receiving.claimed = false;
-        rq.ring.set_consumer(receiving.consumer);
+        if let Some(ring) = rq.source.own() {
+            receiving.consumer = receiving.consumer.wrapping_add(1);
+            receiving.claimed = false;
+            ring.set_consumer(receiving.consumer);
+        }
         let len = outcome.unwrap_or(0);
         // CAST: The number of an opcode.
         let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
@@ -115,7 +164,11 @@ impl Queue {
         if receiving.failed || receiving.closed {
             return Err(Refused::NoQp);
         }
-        if receiving.claimed || rq.ring.producer() == receiving.consumer {
+        let empty = match &rq.source {
+            Source::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
+            Source::Shared(srq) => srq.is_empty(),
+        };
+        if empty {
             return Err(Refused::NoBuffer);
         }
         Ok(())
@@ -128,22 +181,20 @@ impl Queue {
         rq.cq.has_room().then_some(()).ok_or(Refused::NoBuffer)
     }
 
-    /// The next receive entry, a private copy, with room promised for its completion. It stays the next
-    /// while the guard is held.
-    fn entry(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>, Rqe), Refused> {
+    /// The receiving half, when there is a receive entry; room is promised for its completion.
+    fn receive(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>), Refused> {
         let rq = self.accepts(from)?;
         let receiving = self.receiving.lock();
         self.ready(rq, &receiving)?;
-        if rq.ring.producer().wrapping_sub(receiving.consumer) > rq.ring.entries() {
+        if rq.source.is_wild(receiving.consumer) {
             drop(receiving);
             self.fail();
             return Err(Refused::NoQp);
         }
-        if rq.cq.reserve(1) == 0 {
-            return Err(Refused::NoBuffer);
+        match rq.cq.reserve(1) {
+            0 => Err(Refused::NoBuffer),
+            _ => Ok((rq, receiving)),
         }
-        let entry = rq.ring.read(receiving.consumer);
-        Ok((rq, receiving, entry))
     }
 
     /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
@@ -186,10 +237,34 @@ impl Queue {
             // Its regions have not the right to receive.
             Beside::Placed { .. } => return Err(Refused::NoQp),
         };
-        let (rq, mut receiving, entry) = self.entry(from)?;
-        let index = receiving.consumer;
-        let placed = buffer(&entry, message.len() as u64)
-            .and_then(|len| self.place(rq, index, &entry, 0, &message).map(|()| len));
+        let (rq, receiving) = self.receive(from)?;
+        match &rq.source {
+            Source::Own(ring) => {
+                let index = receiving.consumer;
+                let segment = |number| ring.segment(index, number);
+                self.fill(rq, receiving, &ring.read(index), segment, message, imm)
+            }
+            Source::Shared(srq) => {
+                let taken = srq.take().inspect_err(|_| rq.cq.redeem().release())?;
+                let segment = |number| taken.segment(number);
+                self.fill(rq, receiving, &taken.entry, segment, message, imm)
+            }
+        }
+    }
+
+    /// Puts a whole message into the buffer of a receive entry, of which `entry` is a private copy, and
+    /// completes it.
+    fn fill(
+        &self,
+        rq: &Receive,
+        mut receiving: GuardBh<'_, Receiving>,
+        entry: &Rqe,
+        segment: impl Fn(u32) -> Option<Segment>,
+        message: SkBuff,
+        imm: Option<u32>,
+    ) -> Result<(), Refused> {
+        let placed = buffer(entry, message.len() as u64)
+            .and_then(|len| self.place(entry, segment, 0, &message).map(|()| len));
         match placed {
             Ok(len) => {
                 self.received(rq, &mut receiving, entry.token, Ok(len), imm);
@@ -198,37 +273,59 @@ impl Queue {
                 message.consume();
                 Ok(())
             }
-            Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
+            Err(code) => Err(self.misplaced(rq, receiving, entry, code)),
         }
     }
 
-    /// As [`crate::qp::Qp::claim`].
-    pub(crate) fn claim(self: &Arc<Self>, from: &MsgMeta, len: u32) -> Result<Claim, Refused> {
-        let (rq, mut receiving, entry) = self.entry(from)?;
+    /// As [`crate::qp::Qp::claim`]. An entry of a shared queue is not claimed: it is for the message
+    /// that is whole first.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        from: &MsgMeta,
+        len: u32,
+    ) -> Result<Option<Claim>, Refused> {
+        if self.shares() {
+            return Ok(None);
+        }
+        let (rq, mut receiving) = self.receive(from)?;
+        let ring = rq.source.own().ok_or(Refused::NoQp)?;
+        let index = receiving.consumer;
+        let entry = ring.read(index);
         match buffer(&entry, len.into()) {
             Ok(len) => {
                 receiving.claimed = true;
-                let index = receiving.consumer;
                 let queue = self.clone();
-                Ok(Claim {
+                Ok(Some(Claim {
                     queue,
                     index,
                     entry,
                     len,
                     ended: false,
-                })
+                }))
             }
             Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
         }
     }
 
-    /// Puts bytes at `offset` of the buffer of the receive entry `index`, of which `entry` is a private
-    /// copy.
+    /// Whether it receives from a shared queue.
+    fn shares(&self) -> bool {
+        self.rq.as_ref().is_some_and(|rq| rq.source.own().is_none())
+    }
+
+    /// As [`crate::qp::Qp::max_message`].
+    pub(crate) fn max_message(&self) -> u32 {
+        match self.shares() {
+            // The kernel keeps it until it is whole.
+            true => MAX_MESSAGE,
+            false => uapi::SUPERP_MAX_RING_MESSAGE,
+        }
+    }
+
+    /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
     fn place(
         &self,
-        rq: &Receive,
-        index: u32,
         entry: &Rqe,
+        segment: impl Fn(u32) -> Option<Segment>,
         offset: u64,
         bytes: &SkBuff,
     ) -> Result<(), Code> {
@@ -246,7 +343,7 @@ impl Queue {
             let Some(left @ 1..) = len.checked_sub(done) else {
                 break;
             };
-            let segment = rq.ring.segment(index, number).ok_or(Code::MALFORMED)?;
+            let segment = segment(number).ok_or(Code::MALFORMED)?;
             let Some(room @ 1..) = u64::from(segment.length).checked_sub(skip) else {
                 skip = skip.saturating_sub(segment.length.into());
                 continue;
@@ -324,7 +421,9 @@ impl Claim {
             return Err(Refused::NoQp);
         }
         let (rq, receiving) = self.queue.claimed()?;
-        let placed = self.queue.place(rq, self.index, &self.entry, first, bytes);
+        let ring = rq.source.own().ok_or(Refused::NoQp)?;
+        let segment = |number| ring.segment(self.index, number);
+        let placed = self.queue.place(&self.entry, segment, first, bytes);
         placed.map_err(|code| {
             self.ended = true;
             self.queue.misplaced(rq, receiving, &self.entry, code)

@@ -34,6 +34,14 @@ struct qp {
 	size_t		size;
 };
 
+/* A shared receive queue. */
+struct srq {
+	uint32_t	id;
+	struct ring	ring;
+	void		*map;
+	size_t		size;
+};
+
 struct context {
 	int			fd;
 	struct superp_ctx_page	*page;
@@ -92,6 +100,23 @@ static inline int cq_create(struct context *context, struct cq *cq, uint32_t ent
 	return 0;
 }
 
+/* As @create says. */
+static inline int qp_make(struct context *context, struct qp *qp, struct superp_rqp_create *create)
+{
+	if (ioctl(context->fd, SUPERP_IOC_RQP_CREATE, create))
+		return -1;
+	qp->id = create->qp;
+	qp->qpn = create->qpn;
+	qp->size = create->size;
+	qp->map = ring_map(context->fd, create->offset, create->size);
+	if (!qp->map)
+		return -1;
+	ring_init(&qp->sq, qp->map, &create->sq, create->sq_segments);
+	if (create->rq_entries)
+		ring_init(&qp->rq, qp->map, &create->rq, create->rq_segments);
+	return 0;
+}
+
 /* With so many segments of each entry. */
 static inline int qp_create_lists(struct context *context, struct qp *qp,
 				  const struct cq *send_cq, uint32_t sq_entries,
@@ -107,24 +132,45 @@ static inline int qp_create_lists(struct context *context, struct qp *qp,
 		.rq_segments = segments,
 	};
 
-	if (ioctl(context->fd, SUPERP_IOC_RQP_CREATE, &create))
-		return -1;
-	qp->id = create.qp;
-	qp->qpn = create.qpn;
-	qp->size = create.size;
-	qp->map = ring_map(context->fd, create.offset, create.size);
-	if (!qp->map)
-		return -1;
-	ring_init(&qp->sq, qp->map, &create.sq, segments);
-	if (rq_entries)
-		ring_init(&qp->rq, qp->map, &create.rq, segments);
-	return 0;
+	return qp_make(context, qp, &create);
 }
 
 static inline int qp_create(struct context *context, struct qp *qp, const struct cq *send_cq,
 			    uint32_t sq_entries, const struct cq *recv_cq, uint32_t rq_entries)
 {
 	return qp_create_lists(context, qp, send_cq, sq_entries, recv_cq, rq_entries, 0);
+}
+
+static inline int srq_create(struct context *context, struct srq *srq, uint32_t entries,
+			     uint32_t segments)
+{
+	struct superp_srq_create create = { .entries = entries, .segments = segments };
+
+	if (ioctl(context->fd, SUPERP_IOC_SRQ_CREATE, &create))
+		return -1;
+	srq->id = create.srq;
+	srq->size = create.size;
+	srq->map = ring_map(context->fd, create.offset, create.size);
+	if (!srq->map)
+		return -1;
+	ring_init(&srq->ring, srq->map, &create.ring, segments);
+	return 0;
+}
+
+/* Receives from the shared queue. */
+static inline int qp_create_shared(struct context *context, struct qp *qp,
+				   const struct cq *send_cq, uint32_t sq_entries,
+				   const struct cq *recv_cq, const struct srq *srq)
+{
+	struct superp_rqp_create create = {
+		.send_cq = send_cq->id,
+		.recv_cq = recv_cq->id,
+		.sq_entries = sq_entries,
+		.flags = SUPERP_RQP_SRQ,
+		.srq = srq->id,
+	};
+
+	return qp_make(context, qp, &create);
 }
 
 static inline int qp_connect(struct context *context, const struct qp *qp,
@@ -162,15 +208,23 @@ static inline bool sq_put(struct qp *qp, const struct superp_sqe *entry)
 	return true;
 }
 
-static inline bool rq_put(struct qp *qp, const struct superp_rqe *entry)
+static inline bool ring_receive(struct ring *ring, const struct superp_rqe *entry)
 {
-	struct ring *ring = &qp->rq;
-
 	if (ring_used(ring) >= ring->entries)
 		return false;
 	((struct superp_rqe *)ring->array)[ring->index & (ring->entries - 1)] = *entry;
 	__atomic_store_n(ring->producer, ++ring->index, __ATOMIC_RELEASE);
 	return true;
+}
+
+static inline bool rq_put(struct qp *qp, const struct superp_rqe *entry)
+{
+	return ring_receive(&qp->rq, entry);
+}
+
+static inline bool srq_put(struct srq *srq, const struct superp_rqe *entry)
+{
+	return ring_receive(&srq->ring, entry);
 }
 
 /* Puts segments into the slot of the next entry. */

@@ -21,7 +21,9 @@
 struct vandal {
 	struct context		context;
 	struct cq		cq;
+	/* The last one receives from the shared queue. */
 	struct qp		qps[QPS];
+	struct srq		srq;
 	struct superp_mr_reg	mr;
 	uint8_t			*memory;
 	const struct node	*peer;
@@ -53,8 +55,8 @@ static void *scribble(void *argument)
 		size_t size = v->qps[r % QPS].size;
 
 		if (r >> 8 & 1) {
-			map = v->cq.map;
-			size = v->cq.size;
+			map = r >> 9 & 1 ? v->cq.map : v->srq.map;
+			size = r >> 9 & 1 ? v->cq.size : v->srq.size;
 		} else if (!(r >> 9 & 15)) {
 			map = v->context.page;
 			size = sizeof(*v->context.page);
@@ -76,6 +78,7 @@ static void *submit(void *argument)
 	while (!stop) {
 		uint64_t r = next_random(&seed);
 		struct qp *qp = &v->qps[r % QPS];
+		struct ring *rq = r % QPS == QPS - 1 ? &v->srq.ring : &qp->rq;
 		struct superp_sqe entry = {
 			.opcode = 1 + (r >> 8) % 7,
 			.flags = r >> 16 & 7,
@@ -97,20 +100,21 @@ static void *submit(void *argument)
 
 		/* Free-running from where the kernel is, or thinks that it is told. */
 		qp->sq.index = *qp->sq.producer;
-		qp->rq.index = *qp->rq.producer;
+		rq->index = *rq->producer;
 		if (r >> 63) {
 			entry.flags = (entry.flags & ~SUPERP_SQE_INLINE) | SUPERP_SQE_LIST;
 			entry.local_key = SEGMENTS;
 			entry.local_addr = 0;
-			segments_put(&qp->sq, halves, SEGMENTS);
+			if (qp->sq.per_entry)
+				segments_put(&qp->sq, halves, SEGMENTS);
 			buffer = (struct superp_rqe) {
 				.length = entry.length,
 				.segments = SEGMENTS,
 			};
-			segments_put(&qp->rq, halves, SEGMENTS);
+			segments_put(rq, halves, SEGMENTS);
 		}
 		sq_put(qp, &entry);
-		rq_put(qp, &buffer);
+		ring_receive(rq, &buffer);
 		bell_set(&v->context, qp);
 		send(v->context.fd, NULL, 0, 0);
 		superp_poll(v->context.fd, POLLIN, 0);
@@ -134,8 +138,16 @@ static void *replace(void *argument)
 			.sq_segments = SEGMENTS,
 			.rq_segments = SEGMENTS,
 		};
-		struct qp *qp = &v->qps[next_random(&seed) % QPS];
+		unsigned int index = next_random(&seed) % QPS;
+		struct qp *qp = &v->qps[index];
 		void *map;
+
+		if (index == QPS - 1) {
+			create.rq_entries = 0;
+			create.rq_segments = 0;
+			create.flags = SUPERP_RQP_SRQ;
+			create.srq = v->srq.id;
+		}
 
 		ring_destroy(&v->context, SUPERP_IOC_RQP_DESTROY, qp->id);
 		if (ioctl(v->context.fd, SUPERP_IOC_RQP_CREATE, &create))
@@ -158,11 +170,15 @@ static int vandal_up(struct vandal *v, const struct node *node, const struct nod
 	v->peer = peer;
 	if (context_open(&v->context, node) || cq_create(&v->context, &v->cq, ENTRIES))
 		return -1;
-	for (i = 0; i < QPS; i++) {
+	if (srq_create(&v->context, &v->srq, ENTRIES, SEGMENTS))
+		return -1;
+	for (i = 0; i < QPS - 1; i++) {
 		if (qp_create_lists(&v->context, &v->qps[i], &v->cq, ENTRIES, &v->cq, ENTRIES,
 				    SEGMENTS))
 			return -1;
 	}
+	if (qp_create_shared(&v->context, &v->qps[i], &v->cq, ENTRIES, &v->cq, &v->srq))
+		return -1;
 	v->memory = mr_memory(v->context.fd, AREA, ALL, &v->mr);
 	return v->memory ? 0 : -1;
 }

@@ -407,7 +407,7 @@ TEST_F(lists, malformed_buffers__fail_at_both_ends)
 	int encap = variant->options.encap;
 	struct superp_sqe entry = sqe_of(SUPERP_OP_SEND, &self->a.mr, 0, NULL, 0, 64);
 	struct superp_cqe completion;
-	struct qp from, to;
+	struct qp from, to = { };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -50,9 +50,9 @@ devinfo() {
 	says 'state:\s+PORT_DOWN' "$said"
 }
 
-# pingpong INDEX OPTION…: with the GID of that index; B compares what it received.
+# pingpong PROGRAM INDEX OPTION…: with the GID of that index; B compares what it received.
 pingpong() {
-	pair 18515 ibv_rc_pingpong -d superp -g "$1" -n 100 -c "${@:2}" || return 1
+	pair 18515 "$1" -d superp -g "$2" -n 100 -c "${@:3}" || return 1
 	says '^100 iters in' "$client_said" || return 1
 	! says 'invalid data' "$server_said"
 }
@@ -102,26 +102,28 @@ tap_case "with an unordered connection" unfit_connection 'the connection is not 
 tap_case "with a connection without extensions" unfit_connection 'the connection has no extensions' ext off
 
 connect sunh 1 ext on
-tap_case "ibv_rc_pingpong, polling" pingpong 0
-tap_case "ibv_rc_pingpong, by events" pingpong 0 -e
-tap_case "ibv_rc_pingpong, by the extended interface" pingpong 0 -N
+tap_case "ibv_rc_pingpong, polling" pingpong ibv_rc_pingpong 0
+tap_case "ibv_rc_pingpong, by events" pingpong ibv_rc_pingpong 0 -e
+tap_case "ibv_rc_pingpong, by the extended interface" pingpong ibv_rc_pingpong 0 -N
+tap_case "ibv_srq_pingpong, 16 queue pairs" pingpong ibv_srq_pingpong 0
+tap_case "ibv_srq_pingpong, 4 queue pairs, by events" pingpong ibv_srq_pingpong 0 -q 4 -e
 for program in ib_write_bw ib_read_bw ib_send_bw; do
 	tap_case "$program" perftest 50 65536 "$program"
 done
 tap_case "ib_atomic_bw" perftest 50 8 ib_atomic_bw
+tap_case "ib_send_bw, a shared receive queue of four queue pairs" perftest 200 4096 ib_send_bw --use-srq -q 4 -s 4096
 tap_case "ib_send_bw, by events, both ways" perftest 50 65536 ib_send_bw -e -b
 tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 8192 ib_write_bw -q 4 -b -s 8192
 for program in ib_write_lat ib_send_lat; do
 	tap_case "$program" perftest 50 16 "$program" -s 16
 done
 connect udp6 2 ext on
-tap_case "udp6: ibv_rc_pingpong" pingpong 1
+tap_case "udp6: ibv_rc_pingpong" pingpong ibv_rc_pingpong 1
 
 for type in UC UD; do
 	tap_case "queue pairs of type $type are refused" tap_refused "Couldn't create QP" \
 		on "$nodeA" superp run -- "ibv_${type,,}_pingpong" -g 0
 done
-tap_case "shared receive queues are refused" refused "Couldn't create SRQ" ibv_srq_pingpong -g 0
 tap_case "memory by demand is refused" refused "isn't ODP capable" ibv_rc_pingpong -g 0 -o
 nothing_left() { tap_equal '0 0' "$(node_count "$nodeA" regions) $(node_count "$nodeA" qps)" "regions and queue pairs"; }
 tap_case "nothing is left" nothing_left

@@ -295,6 +295,72 @@ TEST_F(verbs, pieces__are_one_behind_the_other)
 	EXPECT_EQ(EMSGSIZE, superp_post_send(self->a.qp, &wr, NULL));
 }
 
+TEST_F(verbs, shared_receive_queue__serves_its_queue_pairs)
+{
+	struct superp_srq_init_attr shared = { .srq_context = self, .max_wr = 3, .max_sge = 2 };
+	struct superp_srq *srq = superp_create_srq(self->b.context, &shared);
+	struct superp_qp_init_attr attr = {
+		.send_cq = self->b.send_cq, .recv_cq = self->b.recv_cq, .max_send_wr = 1, .srq = srq,
+	};
+	struct superp_sge sge = sge_of(&self->a, 0, 5000), pieces[] = {
+		sge_of(&self->b, 0, 1000), sge_of(&self->b, 2000, 4000), sge_of(&self->b, 0, 1),
+	};
+	struct superp_recv_wr buffers[5], *bad;
+	struct superp_send_wr wr = { .opcode = SUPERP_OP_SEND, .sg_list = &sge, .num_sge = 1 };
+	struct sockaddr_superp name = superp_name(&node_b, variant->options.encap, 0);
+	struct superp_qp *from[2], *to[2];
+	struct superp_wc wc;
+
+	ASSERT_NE(NULL, srq);
+	EXPECT_EQ(self, superp_srq_context(srq));
+	for (int i = 0; i < 5; i++)
+		buffers[i] = (struct superp_recv_wr){
+			.wr_id = i, .next = i < 4 ? &buffers[i + 1] : NULL, .sg_list = pieces, .num_sge = 2,
+		};
+	buffers[1].num_sge = 3;
+	EXPECT_EQ(EINVAL, superp_post_srq_recv(srq, buffers, &bad));
+	EXPECT_EQ(&buffers[1], bad);
+	/* Rounded up to four, of which one is there. */
+	buffers[1].num_sge = 2;
+	EXPECT_EQ(ENOMEM, superp_post_srq_recv(srq, &buffers[1], &bad));
+	EXPECT_EQ(&buffers[4], bad);
+	pattern_fill(self->a.memory, 5000, 6);
+	for (int i = 0; i < 2; i++) {
+		struct superp_qp_init_attr own = {
+			.send_cq = self->a.send_cq, .recv_cq = self->a.recv_cq, .max_send_wr = 1,
+		};
+
+		to[i] = superp_create_qp(self->b.context, &attr);
+		ASSERT_NE(NULL, to[i]);
+		from[i] = superp_create_qp(self->a.context, &own);
+		ASSERT_NE(NULL, from[i]);
+		name.ssp_qpn = superp_qp_num(to[i]);
+		ASSERT_EQ(0, superp_connect_qp(from[i], &name, NULL));
+	}
+	name = superp_name(&node_a, variant->options.encap, 0);
+	for (int i = 0; i < 4; i++) {
+		if (i < 2)
+			ASSERT_EQ(0, superp_connect_qp(to[i], &name, NULL));
+		memset(self->b.memory, 0, AREA);
+		ASSERT_EQ(0, superp_post_send(from[i % 2], &wr, NULL));
+		ASSERT_EQ(0, wait_cq(&self->b, self->b.recv_cq, &wc));
+		EXPECT_EQ(0, wc.status);
+		EXPECT_EQ(i, wc.wr_id);
+		EXPECT_EQ(superp_qp_index(to[i % 2]), wc.qp_index);
+		EXPECT_EQ(0, memcmp(self->b.memory, self->a.memory, 1000));
+		EXPECT_EQ(0, memcmp(self->b.memory + 2000, self->a.memory + 1000, 4000));
+	}
+	EXPECT_EQ(EBUSY, superp_destroy_srq(srq));
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(0, superp_destroy_qp(to[i]));
+		EXPECT_EQ(0, superp_destroy_qp(from[i]));
+	}
+	EXPECT_EQ(0, superp_destroy_srq(srq));
+	shared.max_wr = SUPERP_MAX_SRQ_ENTRIES + 1;
+	EXPECT_EQ(NULL, superp_create_srq(self->b.context, &shared));
+	EXPECT_EQ(EINVAL, errno);
+}
+
 TEST_F(verbs, write_with_immediate__tells_when_all_is_there)
 {
 	struct superp_sge sge = sge_of(&self->a, 0, 100000);

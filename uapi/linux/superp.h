@@ -356,9 +356,9 @@ enum superp_error {
  *
  * A context is a socket of type SOCK_RDM, protocol 0.  It owns memory regions
  * (SUPERP_IOC_MR_REG and the others, as above, but %SUPERP_ACCESS_RECEIVE is
- * refused with EINVAL), completion queues and queue pairs, which its ioctls
- * make; they end with SUPERP_IOC_CQ_DESTROY, SUPERP_IOC_RQP_DESTROY, or with the
- * socket.  Queues are rings in memory that the kernel shares with the program
+ * refused with EINVAL), completion queues, queue pairs and shared receive queues,
+ * which its ioctls make; they end with SUPERP_IOC_CQ_DESTROY,
+ * SUPERP_IOC_RQP_DESTROY, SUPERP_IOC_SRQ_DESTROY, or with the socket.  Queues are rings in memory that the kernel shares with the program
  * by mmap() of the socket, at offsets that the ioctls return; PROT_READ and
  * PROT_WRITE, MAP_SHARED.  It counts against RLIMIT_MEMLOCK.  bind(), connect(), recv() and the like fail with EOPNOTSUPP.
  *
@@ -416,6 +416,15 @@ enum superp_error {
  * submission would (SUPERP_ERR_MALFORMED, SUPERP_ERR_ACCESS); the peer is told
  * SUPERP_ERR_NO_QP, as it is by a queue pair in the error state.
  *
+ * Shared receive queues.  Any number of queue pairs may take their receive
+ * entries from one, each message the oldest; it completes in the completion
+ * queue of the queue pair that got it.  The entries are nobody's until then: the
+ * error state of a queue pair does not flush them.  A message that comes in
+ * several transactions takes its entry when it is whole; until then the kernel
+ * has its bytes, and %SUPERP_MAX_MESSAGE is the limit (SUPERP_ERR_RESOURCES at
+ * the sender).  A producer that is out of bounds ends the queue pairs that
+ * messages come to.
+ *
  * Waiting.  Poll the completion ring, or: store SUPERP_CQ_ARMED to the arm word
  * of the completion queue; full memory barrier; load the producer, and if it
  * has moved go on with that.  Else wait with poll(): the next completion clears
@@ -424,12 +433,14 @@ enum superp_error {
  * it (atomic and), then takes completions.  POLLOUT is always there.
  */
 
-/* Queue pairs, and completion queues, of one context. */
+/* Queue pairs, completion queues, and shared receive queues, of one context. */
 #define SUPERP_MAX_RING_QPS	1024u
 #define SUPERP_MAX_RING_CQS	1024u
+#define SUPERP_MAX_RING_SRQS	1024u
 /* Entries of rings. */
 #define SUPERP_MAX_SQ_ENTRIES	8192u
 #define SUPERP_MAX_RQ_ENTRIES	8192u
+#define SUPERP_MAX_SRQ_ENTRIES	32768u
 #define SUPERP_MAX_CQ_ENTRIES	65536u
 /* Bytes of inline data. */
 #define SUPERP_MAX_INLINE	32u
@@ -636,9 +647,36 @@ struct superp_cq_create {
 };
 
 /**
+ * struct superp_srq_create - make a shared receive queue: SUPERP_IOC_SRQ_CREATE
+ * @entries: in, a power of two, 1 to %SUPERP_MAX_SRQ_ENTRIES
+ * @segments: in, how many segments an entry may have, to %SUPERP_MAX_SEGMENTS
+ * @srq: out, its number in the context, the lowest that is free
+ * @rsvd: zero
+ * @offset: out, for mmap()
+ * @size: out, bytes to map
+ * @ring: out, a receive ring
+ *
+ * Errors: EINVAL (entries, segments, reserved fields), ENOSPC
+ * (%SUPERP_MAX_RING_SRQS), ENOMEM (also: over RLIMIT_MEMLOCK).
+ */
+struct superp_srq_create {
+	__u32	entries;
+	__u32	segments;
+	__u32	srq;
+	__u32	rsvd;
+	__u64	offset;
+	__u64	size;
+	struct superp_ring	ring;
+};
+
+/* Flags of struct superp_rqp_create. */
+#define SUPERP_RQP_SRQ		(1u << 0)	/* receives from a shared receive queue */
+
+/**
  * struct superp_rqp_create - make a queue pair: SUPERP_IOC_RQP_CREATE
  * @send_cq: in, where submissions complete
- * @recv_cq: in, where receive entries complete; ignored if @rq_entries is 0
+ * @recv_cq: in, where receive entries complete; ignored if @rq_entries is 0 and
+ *	there is no %SUPERP_RQP_SRQ
  * @sq_entries: in, a power of two, 1 to %SUPERP_MAX_SQ_ENTRIES
  * @rq_entries: in, a power of two to %SUPERP_MAX_RQ_ENTRIES, or 0: messages
  *	to the queue pair are refused
@@ -647,13 +685,16 @@ struct superp_cq_create {
  * @sq_segments: in, how many segments a submission may have, to
  *	%SUPERP_MAX_SEGMENTS; 0: no submission is a list
  * @rq_segments: in, the same of receive entries
+ * @flags: in, SUPERP_RQP_*
+ * @srq: in, with %SUPERP_RQP_SRQ the shared receive queue; then @rq_entries and
+ *	@rq_segments are 0; otherwise 0
  * @offset: out, for mmap(): both rings
  * @size: out, bytes to map
  * @sq: out
  * @rq: out, zero if @rq_entries is 0
  *
- * Errors: EINVAL (entries, segments, number out of range), ENOENT (no such
- * completion queue), ENOSPC (%SUPERP_MAX_RING_QPS), EADDRINUSE (@qpn is taken),
+ * Errors: EINVAL (entries, segments, flags, number out of range), ENOENT (no such
+ * completion queue, or shared receive queue), ENOSPC (%SUPERP_MAX_RING_QPS), EADDRINUSE (@qpn is taken),
  * ENOMEM (also: over RLIMIT_MEMLOCK).
  */
 struct superp_rqp_create {
@@ -665,6 +706,8 @@ struct superp_rqp_create {
 	__u32	qp;
 	__u32	sq_segments;
 	__u32	rq_segments;
+	__u32	flags;
+	__u32	srq;
 	__u64	offset;
 	__u64	size;
 	struct superp_ring	sq;
@@ -697,7 +740,8 @@ struct superp_rqp_connect {
 };
 
 /**
- * struct superp_ring_destroy - end a queue: SUPERP_IOC_CQ_DESTROY, SUPERP_IOC_RQP_DESTROY
+ * struct superp_ring_destroy - end a queue: SUPERP_IOC_CQ_DESTROY,
+ *	SUPERP_IOC_RQP_DESTROY, SUPERP_IOC_SRQ_DESTROY
  * @id: in, number in the context
  * @rsvd: zero
  *
@@ -705,8 +749,8 @@ struct superp_rqp_connect {
  * is put into its buffers.  Operations under way go on, and keep their regions
  * pinned.  Mappings stay, and mean nothing any more.
  *
- * Errors: ENOENT (no such queue), EBUSY (a completion queue that queue pairs
- * use).
+ * Errors: ENOENT (no such queue), EBUSY (a completion queue, or shared receive
+ * queue, that queue pairs use).
  */
 struct superp_ring_destroy {
 	__u32	id;
@@ -718,5 +762,7 @@ struct superp_ring_destroy {
 #define SUPERP_IOC_RQP_CREATE	_IOWR(SUPERP_IOC_MAGIC, 18, struct superp_rqp_create)
 #define SUPERP_IOC_RQP_CONNECT	_IOWR(SUPERP_IOC_MAGIC, 19, struct superp_rqp_connect)
 #define SUPERP_IOC_RQP_DESTROY	_IOW(SUPERP_IOC_MAGIC, 20, struct superp_ring_destroy)
+#define SUPERP_IOC_SRQ_CREATE	_IOWR(SUPERP_IOC_MAGIC, 21, struct superp_srq_create)
+#define SUPERP_IOC_SRQ_DESTROY	_IOW(SUPERP_IOC_MAGIC, 22, struct superp_ring_destroy)
 
 #endif /* _UAPI_LINUX_SUPERP_H */

@@ -39,6 +39,12 @@ structs! {
         lkey: u32,
     }
 
+    "superp_srq_init_attr" SrqInitAttr {
+        srq_context: *mut c_void,
+        max_wr: u32,
+        max_sge: u32,
+    }
+
     "superp_qp_init_attr" QpInitAttr {
         qp_context: *mut c_void,
         send_cq: *mut c_void,
@@ -48,6 +54,7 @@ structs! {
         qp_num: u32,
         max_send_sge: u32,
         max_recv_sge: u32,
+        srq: *mut c_void,
     }
 
     "superp_conn_attr" ConnAttr {

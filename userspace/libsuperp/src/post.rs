@@ -6,7 +6,7 @@ use crate::attr::{
     SUPERP_SEND_SIGNALED,
 };
 use crate::lock;
-use crate::queue::Qp;
+use crate::queue::{Qp, Srq};
 use libc::c_int;
 use std::mem::offset_of;
 use std::{ptr, slice};
@@ -209,6 +209,21 @@ pub unsafe extern "C" fn superp_post_recv(
     unsafe {
         let list = walk(wr, |wr| wr.next, receive, &mut wrong);
         let posted = lock(&(*qp).receive).post(list);
+        tell(posted, wrong, wr, |wr| wr.next, is_receive, bad_wr)
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_post_srq_recv(
+    srq: *mut Srq,
+    wr: *mut RecvWr,
+    bad_wr: *mut *mut RecvWr,
+) -> c_int {
+    let mut wrong = 0;
+    // SAFETY: By the contract of the header.
+    unsafe {
+        let list = walk(wr, |wr| wr.next, receive, &mut wrong);
+        let posted = lock(&(*srq).queue).post(list);
         tell(posted, wrong, wr, |wr| wr.next, is_receive, bad_wr)
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Completion queues and queue pairs.
 
-use crate::attr::{ConnAttr, QpInitAttr, Wc, SUPERP_WC_WITH_IMM};
+use crate::attr::{ConnAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_WC_WITH_IMM};
 use crate::{give, lock, set_errno, ContextHandle, Counted, CqPointer};
 use libc::{c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use superp_verbs::uapi::{self, sockaddr_superp};
 use superp_verbs::{
     Address, Completion, CompletionQueue, Opcode, QueuePairOptions, ReceiveQueue, SendQueue,
+    SharedReceiveQueue,
 };
 
 /// `struct superp_cq`.
@@ -23,6 +24,15 @@ pub struct Cq {
     counted: Counted,
 }
 
+/// `struct superp_srq`.
+pub struct Srq {
+    pub(crate) queue: Mutex<SharedReceiveQueue>,
+    srq_context: *mut c_void,
+    /// Each queue pair that uses it has one more.
+    users: Arc<()>,
+    _counted: Counted,
+}
+
 /// `struct superp_qp`.
 pub struct Qp {
     pub(crate) send: Mutex<SendQueue>,
@@ -31,7 +41,7 @@ pub struct Qp {
     index: u32,
     qp_context: *mut c_void,
     // The queues above end before these say so.
-    _users: [Arc<()>; 2],
+    _users: [Option<Arc<()>>; 3],
     _counted: Counted,
 }
 
@@ -169,6 +179,41 @@ pub unsafe extern "C" fn superp_get_cq_event(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn superp_create_srq(
+    context: *mut ContextHandle,
+    attr: *const SrqInitAttr,
+) -> *mut Srq {
+    // SAFETY: By the contract of the header.
+    let (object, attr) = unsafe { (&*context, &*attr) };
+    let queue = object
+        .context
+        .create_shared_receive_queue(attr.max_wr, attr.max_sge);
+    give(queue.map(|queue| Srq {
+        queue: Mutex::new(queue),
+        srq_context: attr.srq_context,
+        users: Arc::new(()),
+        _counted: object.count(),
+    }))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_destroy_srq(srq: *mut Srq) -> c_int {
+    // SAFETY: By the contract of the header.
+    if Arc::strong_count(unsafe { &(*srq).users }) > 1 {
+        return libc::EBUSY;
+    }
+    // SAFETY: From superp_create_srq(), and used no more.
+    drop(unsafe { Box::from_raw(srq) });
+    0
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_srq_context(srq: *const Srq) -> *mut c_void {
+    // SAFETY: By the contract of the header.
+    unsafe { (*srq).srq_context }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn superp_create_qp(
     context: *mut ContextHandle,
     attr: *const QpInitAttr,
@@ -181,11 +226,14 @@ pub unsafe extern "C" fn superp_create_qp(
     }
     // SAFETY: By the contract of the header.
     let (send, receive) = unsafe { (&*attr.send_cq.cast::<Cq>(), &*attr.recv_cq.cast::<Cq>()) };
+    // SAFETY: As above, or NULL.
+    let srq = unsafe { attr.srq.cast::<Srq>().as_ref() };
     let options = QueuePairOptions {
         send_entries: attr.max_send_wr,
         receive_entries: attr.max_recv_wr,
         send_parts: attr.max_send_sge,
         receive_parts: attr.max_recv_sge,
+        shared: srq.map(|srq| lock(&srq.queue).handle()),
         number: attr.qp_num,
     };
     let made = object
@@ -200,7 +248,11 @@ pub unsafe extern "C" fn superp_create_qp(
             number,
             index,
             qp_context: attr.qp_context,
-            _users: [send.users.clone(), receive.users.clone()],
+            _users: [
+                Some(send.users.clone()),
+                Some(receive.users.clone()),
+                srq.map(|srq| srq.users.clone()),
+            ],
             _counted: object.count(),
         }
     }))

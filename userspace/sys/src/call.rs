@@ -287,14 +287,16 @@ arguments! {
     superp_qp_info SUPERP_IOC_QP_INFO,
     superp_cq_create SUPERP_IOC_CQ_CREATE,
     superp_rqp_create SUPERP_IOC_RQP_CREATE,
+    superp_srq_create SUPERP_IOC_SRQ_CREATE,
     superp_rqp_connect SUPERP_IOC_RQP_CONNECT,
 }
 
-/// ioctl(2) that ends a queue: `SUPERP_IOC_CQ_DESTROY` or `SUPERP_IOC_RQP_DESTROY`.
+/// ioctl(2) that ends a queue: `SUPERP_IOC_CQ_DESTROY`, `SUPERP_IOC_RQP_DESTROY` or
+/// `SUPERP_IOC_SRQ_DESTROY`.
 pub(crate) fn destroy(fd: BorrowedFd<'_>, command: u64, id: u32) -> Result<()> {
     let argument = uapi::superp_ring_destroy { id, rsvd: 0 };
     let argument: *const uapi::superp_ring_destroy = &argument;
-    // SAFETY: Of the family's commands only those two have this struct's size, and they only read it;
+    // SAFETY: Of the family's commands only those three have this struct's size, and they only read it;
     // any other number is refused.
     checked_int(|| unsafe { libc::ioctl(fd.as_raw_fd(), command as _, argument) }).map(drop)
 }

@@ -36,6 +36,23 @@ pub struct RingSize {
     pub segments: u32,
 }
 
+impl RingSize {
+    /// No ring.
+    pub const NONE: Self = Self {
+        entries: 0,
+        segments: 0,
+    };
+}
+
+/// Where a queue pair takes its receive entries from.
+#[derive(Clone, Copy, Debug)]
+pub enum Receive<'a> {
+    /// A ring of its own; without entries it receives nothing.
+    Own(RingSize),
+    /// A queue that it shares with others.
+    Shared(&'a Srq),
+}
+
 #[derive(Debug)]
 struct Inner {
     fd: Arc<OwnedFd>,
@@ -143,34 +160,60 @@ impl ContextSocket {
         Ok(Cq { inner, ring })
     }
 
-    /// Makes a queue pair with these rings; the receive ring may have no entries. `qpn` is its number in
-    /// the node, 0 for any.
+    /// Makes a shared receive queue.
     ///
     /// # Errors
     ///
-    /// `InvalidInput`: completion queues of another context. EINVAL: the size of a ring. EADDRINUSE:
-    /// `qpn` is taken. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
+    /// EINVAL: its size. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
+    pub fn create_srq(&self, size: RingSize) -> Result<SharedReceiveRing> {
+        let mut create = uapi::superp_srq_create {
+            entries: size.entries,
+            segments: size.segments,
+            ..Default::default()
+        };
+        call::ioctl(self.0.fd.as_fd(), &mut create)?;
+        // It ends again if it cannot be mapped.
+        let srq = Srq(Arc::new(SrqInner {
+            context: self.0.clone(),
+            number: create.srq,
+        }));
+        let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
+        let ring = Producer::new(Arc::new(mapping), &create.ring, size.segments)?;
+        Ok(SharedReceiveRing { srq, ring })
+    }
+
+    /// Makes a queue pair with these rings. `qpn` is its number in the node, 0 for any.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: queues of another context. EINVAL: the size of a ring. EADDRINUSE: `qpn` is taken. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
     pub fn create_qp(
         &self,
         send_cq: &Cq,
         recv_cq: &Cq,
         send: RingSize,
-        receive: RingSize,
+        receive: Receive<'_>,
         qpn: u32,
     ) -> Result<(SendRing, Option<ReceiveRing>)> {
-        for cq in [send_cq, recv_cq] {
-            if !Arc::ptr_eq(&cq.inner.context, &self.0) {
-                let text = "a completion queue of another context";
-                return Err(Error::new(ErrorKind::InvalidInput, text));
-            }
+        let (size, srq) = match receive {
+            Receive::Own(size) => (size, None),
+            Receive::Shared(srq) => (RingSize::NONE, Some(srq)),
+        };
+        let others = [&send_cq.inner.context, &recv_cq.inner.context];
+        let mut contexts = others.into_iter().chain(srq.map(|srq| &srq.0.context));
+        if !contexts.all(|context| Arc::ptr_eq(context, &self.0)) {
+            let text = "a queue of another context";
+            return Err(Error::new(ErrorKind::InvalidInput, text));
         }
         let mut create = uapi::superp_rqp_create {
             send_cq: send_cq.inner.number,
             recv_cq: recv_cq.inner.number,
             sq_entries: send.entries,
-            rq_entries: receive.entries,
+            rq_entries: size.entries,
             sq_segments: send.segments,
-            rq_segments: receive.segments,
+            rq_segments: size.segments,
+            flags: srq.map_or(0, |_| uapi::SUPERP_RQP_SRQ),
+            srq: srq.map_or(0, |srq| srq.0.number),
             qpn,
             ..Default::default()
         };
@@ -180,6 +223,7 @@ impl ContextSocket {
             number: create.qp,
             qpn: create.qpn,
             cqs: [send_cq.inner.clone(), recv_cq.inner.clone()],
+            _srq: srq.cloned(),
         });
         for cq in &qp.cqs {
             cq.user(create.qp)
@@ -189,12 +233,12 @@ impl ContextSocket {
         let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
         let mapping = Arc::new(mapping);
         let ring = Producer::new(mapping.clone(), &create.sq, send.segments)?;
-        let receive = match receive.entries {
+        let receive = match size.entries {
             0 => None,
             _ => Some(ReceiveRing {
                 qp: qp.clone(),
                 flags: Flags::new(mapping.clone(), &create.sq)?,
-                ring: Producer::new(mapping, &create.rq, receive.segments)?,
+                ring: Producer::new(mapping, &create.rq, size.segments)?,
             }),
         };
         Ok((SendRing { qp, ring }, receive))
@@ -245,6 +289,68 @@ impl AsFd for ContextSocket {
 impl AsRawFd for ContextSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.0.fd.as_raw_fd()
+    }
+}
+
+#[derive(Debug)]
+struct SrqInner {
+    context: Arc<Inner>,
+    number: u32,
+}
+
+impl Drop for SrqInner {
+    fn drop(&mut self) {
+        // The queue pairs that used it are gone: each holds it.
+        let fd = self.context.fd.as_fd();
+        let _ = call::destroy(fd, uapi::SUPERP_IOC_SRQ_DESTROY, self.number);
+    }
+}
+
+/// A shared receive queue, for queue pairs to be made with. Clones are the same queue.
+#[derive(Clone, Debug)]
+pub struct Srq(Arc<SrqInner>);
+
+/// The ring of a shared receive queue. The kernel keeps the queue until the queue pairs that use it are
+/// gone.
+#[derive(Debug)]
+pub struct SharedReceiveRing {
+    srq: Srq,
+    ring: Producer<superp_rqe>,
+}
+
+impl SharedReceiveRing {
+    /// The queue.
+    pub fn srq(&self) -> &Srq {
+        &self.srq
+    }
+
+    /// Entries of the ring.
+    pub fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// Segments that an entry may have.
+    pub fn segments(&self) -> u32 {
+        self.ring.per_entry()
+    }
+
+    /// How many entries can be put in now.
+    pub fn room(&mut self) -> u32 {
+        self.ring.room()
+    }
+
+    /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
+    pub fn push(
+        &mut self,
+        entry: superp_rqe,
+        segments: impl IntoIterator<Item = superp_segment>,
+    ) -> bool {
+        self.ring.push(entry, segments)
+    }
+
+    /// Shows the kernel what was put in.
+    pub fn publish(&mut self) {
+        self.ring.publish();
     }
 }
 
@@ -371,6 +477,8 @@ pub struct Qp {
     number: u32,
     qpn: u32,
     cqs: [Arc<CqInner>; 2],
+    /// Drops after the queue pair has ended.
+    _srq: Option<Srq>,
 }
 
 impl Qp {

@@ -31,7 +31,10 @@ mod ring;
 mod socket;
 pub mod uapi;
 
-pub use context::{Connected, ContextSocket, Cq, Doorbell, Qp, ReceiveRing, RingSize, SendRing};
+pub use context::{
+    Connected, ContextSocket, Cq, Doorbell, Qp, Receive, ReceiveRing, RingSize, SendRing,
+    SharedReceiveRing, Srq,
+};
 pub use device::{device_index, device_name};
 pub use memory::Memory;
 pub use region::{Access, Region, Registration};

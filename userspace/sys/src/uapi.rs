@@ -43,16 +43,23 @@ pub const SUPERP_QP_F_ORDERED: u32 = 1 << 1;
 pub const SUPERP_MAX_RING_QPS: u32 = 1024;
 /// Completion queues of a context.
 pub const SUPERP_MAX_RING_CQS: u32 = 1024;
+/// Shared receive queues of a context.
+pub const SUPERP_MAX_RING_SRQS: u32 = 1024;
 /// Entries of a submission ring.
 pub const SUPERP_MAX_SQ_ENTRIES: u32 = 8192;
 /// Entries of a receive ring.
 pub const SUPERP_MAX_RQ_ENTRIES: u32 = 8192;
+/// Entries of a shared receive queue.
+pub const SUPERP_MAX_SRQ_ENTRIES: u32 = 32768;
 /// Entries of a completion ring.
 pub const SUPERP_MAX_CQ_ENTRIES: u32 = 65536;
 /// Bytes of inline data.
 pub const SUPERP_MAX_INLINE: u32 = 32;
 /// Segments of one entry.
 pub const SUPERP_MAX_SEGMENTS: u32 = 16;
+
+/// The queue pair receives from a shared receive queue.
+pub const SUPERP_RQP_SRQ: u32 = 1 << 0;
 
 /// Ring the doorbell after a new entry.
 pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
@@ -114,6 +121,10 @@ pub const SUPERP_IOC_RQP_CREATE: u64 = iowr(18, size_of::<superp_rqp_create>());
 pub const SUPERP_IOC_RQP_CONNECT: u64 = iowr(19, size_of::<superp_rqp_connect>());
 /// End a queue pair.
 pub const SUPERP_IOC_RQP_DESTROY: u64 = iow(20, size_of::<superp_ring_destroy>());
+/// Make a shared receive queue.
+pub const SUPERP_IOC_SRQ_CREATE: u64 = iowr(21, size_of::<superp_srq_create>());
+/// End a shared receive queue.
+pub const SUPERP_IOC_SRQ_DESTROY: u64 = iow(22, size_of::<superp_ring_destroy>());
 
 /// Register memory.
 pub const SUPERP_IOC_MR_REG: u64 = iowr(1, size_of::<superp_mr_reg>());
@@ -348,6 +359,17 @@ structs! {
         ring: superp_ring,
     }
 
+    /// Make a shared receive queue.
+    superp_srq_create {
+        entries: u32,
+        segments: u32,
+        srq: u32,
+        rsvd: u32,
+        offset: u64,
+        size: u64,
+        ring: superp_ring,
+    }
+
     /// Make a queue pair.
     superp_rqp_create {
         send_cq: u32,
@@ -358,6 +380,8 @@ structs! {
         qp: u32,
         sq_segments: u32,
         rq_segments: u32,
+        flags: u32,
+        srq: u32,
         offset: u64,
         size: u64,
         sq: superp_ring,

@@ -3,14 +3,14 @@
 
 use crate::{
     Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
-    Result, SendQueue,
+    Result, SendQueue, SharedReceive, SharedReceiveQueue,
 };
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use superp_sys::{ContextSocket, RingSize};
+use superp_sys::{ContextSocket, Receive, RingSize};
 
 /// A protection domain: regions, completion queues and queue pairs that may be used together. Clones
 /// are the same context.
@@ -18,17 +18,19 @@ use superp_sys::{ContextSocket, RingSize};
 pub struct Context(pub(crate) ContextSocket);
 
 /// How a queue pair is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct QueuePairOptions {
     /// Requests that may be posted at a time; rounded up to a power of two.
     pub send_entries: u32,
     /// Receive buffers that may be posted at a time, rounded up to a power of two; 0: it receives
-    /// nothing.
+    /// nothing. Of no meaning with a shared queue.
     pub receive_entries: u32,
     /// Parts that the local bytes of a request may be in, 1 to 16; 0 is 1.
     pub send_parts: u32,
-    /// Parts that a receive buffer may be in, 1 to 16; 0 is 1.
+    /// Parts that a receive buffer may be in, 1 to 16; 0 is 1. Of no meaning with a shared queue.
     pub receive_parts: u32,
+    /// The queue that it takes receive buffers from, in place of one of its own.
+    pub shared: Option<SharedReceive>,
     /// Number in the node, which peers send to; 0: the kernel chooses.
     pub number: u32,
 }
@@ -41,6 +43,7 @@ impl Default for QueuePairOptions {
             receive_entries: 64,
             send_parts: 1,
             receive_parts: 1,
+            shared: None,
             number: 0,
         }
     }
@@ -87,12 +90,31 @@ impl Context {
         Ok(CompletionQueue(self.0.create_cq(power_of_two(entries)?)?))
     }
 
+    /// Makes a shared receive queue for at least `entries` buffers, each of at most `parts` parts (1 to
+    /// 16).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 32768 entries, or
+    /// 16 parts.
+    pub fn create_shared_receive_queue(
+        &self,
+        entries: u32,
+        parts: u32,
+    ) -> Result<SharedReceiveQueue> {
+        let size = RingSize {
+            entries: power_of_two(entries)?,
+            segments: segments(parts),
+        };
+        Ok(SharedReceiveQueue(self.0.create_srq(size)?))
+    }
+
     /// Makes a queue pair. Its requests complete in `send`, messages that it receives in `receive`;
     /// they may be the same.
     ///
     /// # Errors
     ///
-    /// [`Error::NumberTaken`], [`Error::Invalid`]: completion queues of another context;
+    /// [`Error::NumberTaken`], [`Error::Invalid`]: queues of another context;
     /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries, or 16 parts.
     pub fn create_queue_pair(
         &self,
@@ -104,19 +126,22 @@ impl Context {
             entries: power_of_two(options.send_entries)?,
             segments: segments(options.send_parts),
         };
-        let receive_size = RingSize {
-            entries: match options.receive_entries {
-                0 => 0,
-                entries => power_of_two(entries)?,
-            },
-            segments: segments(options.receive_parts),
+        let from = match &options.shared {
+            Some(shared) => Receive::Shared(&shared.0),
+            None => Receive::Own(RingSize {
+                entries: match options.receive_entries {
+                    0 => 0,
+                    entries => power_of_two(entries)?,
+                },
+                segments: segments(options.receive_parts),
+            }),
         };
         let made = self
             .0
-            .create_qp(&send.0, &receive.0, send_size, receive_size, options.number);
+            .create_qp(&send.0, &receive.0, send_size, from, options.number);
         let (send, receive) = made.map_err(|error| match error.raw_os_error() {
             None if error.kind() == ErrorKind::InvalidInput => {
-                Error::Invalid("a completion queue of another context")
+                Error::Invalid("a queue of another context")
             }
             _ => error.into(),
         })?;

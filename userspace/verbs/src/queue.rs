@@ -3,7 +3,7 @@
 
 use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
 use superp_sys::uapi::superp_segment;
-use superp_sys::{Qp, ReceiveRing, SendRing};
+use superp_sys::{Qp, ReceiveRing, SendRing, SharedReceiveRing, Srq};
 
 /// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
 #[derive(Debug)]
@@ -94,10 +94,7 @@ impl SendQueue {
         let most = self.0.segments();
         put(requests, |request| {
             let segments = segments(request.list, most)?;
-            self.0
-                .push(request.entry, segments)
-                .then_some(())
-                .ok_or(Error::Full)
+            full_unless(self.0.push(request.entry, segments))
         })
     }
 
@@ -184,15 +181,69 @@ impl ReceiveQueue {
         let most = ring.segments();
         let put = put(requests, |request| {
             let segments = segments(request.list, most)?;
-            ring.push(request.entry, segments)
-                .then_some(())
-                .ok_or(Error::Full)
+            full_unless(ring.push(request.entry, segments))
         });
         if put.posted > 0 && ring.publish() {
             put.ring(ring.qp())?;
         }
         put.all()
     }
+}
+
+/// Receive buffers that several queue pairs take from, each message the oldest. Each completes in the
+/// completion queue of the queue pair that got the message. Messages have up to 16 MiB.
+#[derive(Debug)]
+pub struct SharedReceiveQueue(pub(crate) SharedReceiveRing);
+
+/// A [`SharedReceiveQueue`], for queue pairs to be made with
+/// ([`QueuePairOptions::shared`](crate::QueuePairOptions)).
+#[derive(Clone, Debug)]
+pub struct SharedReceive(pub(crate) Srq);
+
+impl SharedReceiveQueue {
+    /// For queue pairs to be made with.
+    pub fn handle(&self) -> SharedReceive {
+        SharedReceive(self.0.srq().clone())
+    }
+
+    /// Parts that a buffer may be in.
+    pub fn parts(&self) -> u32 {
+        self.0.segments().max(1)
+    }
+
+    /// How many buffers can be posted now.
+    pub fn room(&mut self) -> u32 {
+        self.0.room()
+    }
+
+    /// Buffers that it holds at most.
+    pub fn entries(&self) -> u32 {
+        self.0.entries()
+    }
+
+    /// Posts buffers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`], [`Error::TooManyParts`]. Those before it were posted.
+    pub fn post<'a>(
+        &mut self,
+        requests: impl IntoIterator<Item = ReceiveRequest<'a>>,
+    ) -> Result<(), PostError> {
+        let most = self.0.segments();
+        let put = put(requests, |request| {
+            let segments = segments(request.list, most)?;
+            full_unless(self.0.push(request.entry, segments))
+        });
+        if put.posted > 0 {
+            self.0.publish();
+        }
+        put.all()
+    }
+}
+
+fn full_unless(pushed: bool) -> Result<()> {
+    pushed.then_some(()).ok_or(Error::Full)
 }
 
 /// The segments that a list of parts is, `most` at most.

@@ -27,6 +27,7 @@ extern "C" {
 struct superp_device;
 struct superp_context;
 struct superp_cq;
+struct superp_srq;
 struct superp_qp;
 
 /* One port of a device: a network device that carries SUPERp. */
@@ -46,6 +47,12 @@ struct superp_mr {
 	uint32_t lkey;		/* what own requests name it by */
 };
 
+struct superp_srq_init_attr {
+	void *srq_context;
+	uint32_t max_wr;	/* rounded up to a power of two */
+	uint32_t max_sge;	/* of a buffer, up to SUPERP_MAX_SEGMENTS; 0 is 1 */
+};
+
 struct superp_qp_init_attr {
 	void *qp_context;
 	struct superp_cq *send_cq;
@@ -55,6 +62,7 @@ struct superp_qp_init_attr {
 	uint32_t qp_num;	/* in the node; SUPERP_QPN_ANY: the kernel chooses */
 	uint32_t max_send_sge;	/* of a request, up to SUPERP_MAX_SEGMENTS; 0 is 1 */
 	uint32_t max_recv_sge;	/* of a buffer, the same */
+	struct superp_srq *srq;	/* where its buffers come from; then max_recv_wr and max_recv_sge mean nothing */
 };
 
 /* What superp_connect_qp() tells of the connection. */
@@ -144,6 +152,12 @@ int superp_req_notify_cq(struct superp_cq *cq);
 /* Waits for the event of a completion queue; timeout in ms, -1: without end.  ETIMEDOUT. */
 int superp_get_cq_event(struct superp_context *context, int timeout, struct superp_cq **cq, void **cq_context);
 
+/* Receive buffers that any number of queue pairs share; messages to them have up to SUPERP_MAX_MESSAGE bytes. */
+struct superp_srq *superp_create_srq(struct superp_context *context, const struct superp_srq_init_attr *attr);
+/* EBUSY: queue pairs use it. */
+int superp_destroy_srq(struct superp_srq *srq);
+void *superp_srq_context(const struct superp_srq *srq);
+
 struct superp_qp *superp_create_qp(struct superp_context *context, const struct superp_qp_init_attr *attr);
 int superp_destroy_qp(struct superp_qp *qp);
 uint32_t superp_qp_num(const struct superp_qp *qp);
@@ -155,6 +169,7 @@ int superp_connect_qp(struct superp_qp *qp, const struct sockaddr_superp *peer, 
 /* ENOMEM: the ring is full.  *bad_wr is the first request that was not posted; bad_wr may be NULL. */
 int superp_post_send(struct superp_qp *qp, struct superp_send_wr *wr, struct superp_send_wr **bad_wr);
 int superp_post_recv(struct superp_qp *qp, struct superp_recv_wr *wr, struct superp_recv_wr **bad_wr);
+int superp_post_srq_recv(struct superp_srq *srq, struct superp_recv_wr *wr, struct superp_recv_wr **bad_wr);
 
 /* A sentence on status and minor of a completion. */
 const char *superp_wc_status_str(uint32_t status, uint32_t minor);

@@ -4,7 +4,7 @@
 use super::abi::*;
 use super::completion::Router;
 use super::device::{guid, set_text};
-use super::post::{poll_cq, post_receive, post_send};
+use super::post::{poll_cq, post_receive, post_send, post_shared_receive};
 use super::queue::create_qp_ex;
 use super::{code, completion, errno, minus_one};
 use crate::rules;
@@ -80,6 +80,7 @@ impl Context {
         public.context.ops.req_notify_cq = Some(completion::request_notify);
         public.context.ops.post_send = Some(post_send);
         public.context.ops.post_recv = Some(post_receive);
+        public.context.ops.post_srq_recv = Some(post_shared_receive);
         public.context.cmd_fd = context.as_raw_fd();
         public.context.async_fd = events.as_raw_fd();
         public.context.num_comp_vectors = 1;
@@ -205,6 +206,9 @@ pub(super) unsafe fn query_device(_context: *mut ibv_context, attr: *mut ibv_dev
         max_cqe: uapi::SUPERP_MAX_CQ_ENTRIES as c_int,
         // Keys have 24 bits; domains are of the process alone.
         max_mr: (1 << 24) - 1,
+        max_srq: uapi::SUPERP_MAX_RING_SRQS as c_int,
+        max_srq_wr: uapi::SUPERP_MAX_SRQ_ENTRIES as c_int,
+        max_srq_sge: uapi::SUPERP_MAX_SEGMENTS as c_int,
         max_pd: c_int::MAX,
         max_qp_rd_atom: rules::MAX_READS.into(),
         max_res_rd_atom: c_int::MAX,

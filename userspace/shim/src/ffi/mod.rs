@@ -18,6 +18,7 @@ mod domain;
 mod extended;
 mod post;
 mod queue;
+mod srq;
 
 use libc::c_int;
 use std::ptr;

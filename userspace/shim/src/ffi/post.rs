@@ -5,6 +5,7 @@ use super::abi::*;
 use super::completion::Cq;
 use super::context::Context;
 use super::queue::Qp;
+use super::srq::Srq;
 use super::{lock, set_errno};
 use crate::rules::{self, Operation};
 use libc::c_int;
@@ -38,10 +39,15 @@ pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
 /// # Safety
 ///
 /// The list has so many elements, for as long as they are used.
-unsafe fn parts<'a>(object: &Qp, list: *const ibv_sge, count: c_int) -> Result<&'a [Part], c_int> {
+unsafe fn parts<'a>(
+    context: &Context,
+    pd: *mut ibv_pd,
+    list: *const ibv_sge,
+    count: c_int,
+) -> Result<&'a [Part], c_int> {
     let count = usize::try_from(count).map_err(|_| libc::EINVAL)?;
     // SAFETY: By the contract of this function.
-    unsafe { object.context().parts(object.pd(), list, count) }
+    unsafe { context.parts(pd, list, count) }
 }
 
 /// # Safety
@@ -83,7 +89,7 @@ unsafe fn request<'a>(object: &Qp, wr: &ibv_send_wr) -> Result<WorkRequest<'a>, 
     let mut entry = operation.entry(wr.wr_id, wr.send_flags | object.send_flags())?;
     if wr.send_flags & IBV_SEND_INLINE == 0 {
         // SAFETY: As above.
-        let parts = unsafe { parts(object, wr.sg_list, wr.num_sge) }?;
+        let parts = unsafe { parts(object.context(), object.pd(), wr.sg_list, wr.num_sge) }?;
         return Ok(WorkRequest::from_entry(entry).local(parts));
     }
     if !operation.can_be_inline() {
@@ -202,7 +208,7 @@ pub(super) unsafe extern "C" fn post_receive(
     let convert = |wr: &ibv_recv_wr| {
         ready?;
         // SAFETY: An element of the caller's list.
-        let parts = unsafe { parts(object, wr.sg_list, wr.num_sge) }?;
+        let parts = unsafe { parts(object.context(), object.pd(), wr.sg_list, wr.num_sge) }?;
         Ok(ReceiveRequest::new(parts).token(wr.wr_id))
     };
     // SAFETY: By the contract of verbs.
@@ -213,6 +219,30 @@ pub(super) unsafe extern "C" fn post_receive(
             convert,
             bad,
             |requests| lock(&object.receive).post(requests),
+        )
+    }
+}
+
+pub(super) unsafe extern "C" fn post_shared_receive(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: An own queue.
+    let object = unsafe { Srq::of(srq) };
+    let convert = |wr: &ibv_recv_wr| {
+        // SAFETY: An element of the caller's list.
+        let parts = unsafe { parts(object.context(), object.pd(), wr.sg_list, wr.num_sge) }?;
+        Ok(ReceiveRequest::new(parts).token(wr.wr_id))
+    };
+    // SAFETY: By the contract of verbs.
+    unsafe {
+        list(
+            wr,
+            |wr| wr.next,
+            convert,
+            bad,
+            |requests| lock(&object.queue).post(requests),
         )
     }
 }

@@ -6,6 +6,7 @@ use super::completion::Cq;
 use super::context::Context;
 use super::domain::Pd;
 use super::extended::{self, Batch};
+use super::srq::Srq;
 use super::{code, errno, give, lock};
 use crate::rules;
 use libc::c_int;
@@ -32,7 +33,7 @@ pub(super) struct Qp {
     init: ibv_qp_init_attr,
     pub(super) batch: Batch,
     // The queues above end before these say so.
-    _users: [Arc<()>; 3],
+    _users: [Option<Arc<()>>; 4],
 }
 
 impl Qp {
@@ -82,7 +83,7 @@ impl Qp {
 ///
 /// By the contract of verbs, with an own domain.
 unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_int> {
-    if attr.qp_type != IBV_QPT_RC || !attr.srq.is_null() {
+    if attr.qp_type != IBV_QPT_RC {
         return Err(libc::EOPNOTSUPP);
     }
     let cap = attr.cap;
@@ -102,11 +103,17 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     };
     // SAFETY: The context of an own domain.
     let own = unsafe { Context::of(context) };
+    let srq = match attr.srq.is_null() {
+        true => None,
+        // SAFETY: A queue of the context.
+        false => Some(unsafe { Srq::of(attr.srq) }),
+    };
     let options = QueuePairOptions {
         send_entries: cap.max_send_wr,
         receive_entries: cap.max_recv_wr,
         send_parts: cap.max_send_sge,
         receive_parts: cap.max_recv_sge,
+        shared: srq.map(Srq::handle),
         number: 0,
     };
     let made = own
@@ -132,6 +139,7 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
             pd,
             send_cq: attr.send_cq,
             recv_cq: attr.recv_cq,
+            srq: attr.srq,
             handle: index,
             qp_num: number,
             state: IBV_QPS_RESET,
@@ -152,7 +160,12 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
         attr: Mutex::default(),
         init: *attr,
         batch: Batch::default(),
-        _users: [send.users.clone(), receive.users.clone(), of_pd.clone()],
+        _users: [
+            Some(send.users.clone()),
+            Some(receive.users.clone()),
+            Some(of_pd.clone()),
+            srq.map(|srq| srq.users.clone()),
+        ],
     })
 }
 

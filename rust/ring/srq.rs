@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
+
+use crate::{
+    kapi::{
+        lock::{new_spinlock_bh, SpinLockBh},
+        ring::{Ring, Rqe, Segment, Shared},
+        uapi,
+    },
+    socket::Refused,
+};
+
+/// A receive entry that has been taken out: a private copy.
+pub(super) struct Taken {
+    pub(super) entry: Rqe,
+    /// How many of the segments the entry has, as far as the ring has room for them.
+    count: u32,
+    segments: [Segment; uapi::SUPERP_MAX_SEGMENTS as usize],
+}
+
+impl Taken {
+    /// Segment `number`; `None` if the entry has not so many.
+    pub(super) fn segment(&self, number: u32) -> Option<Segment> {
+        let segment = self.segments.get(number as usize)?;
+        (number < self.count).then_some(*segment)
+    }
+}
+
+/// One shared receive queue.
+#[pin_data]
+pub(crate) struct Srq {
+    ring: Ring<Rqe>,
+    /// Queue pairs that take entries from it.
+    users: Atomic<u32>,
+    /// The next entry; what the program sees is a copy.
+    #[pin]
+    consumer: SpinLockBh<u32>,
+}
+
+impl Srq {
+    /// An empty queue of `entries` entries with `segments` segments each. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: no power of two. `ENOMEM`.
+    pub(super) fn new(entries: u32, segments: u32) -> Result<Arc<Srq>> {
+        let memory = Shared::new(Ring::<Rqe>::size(entries, segments))?;
+        Arc::pin_init(
+            try_pin_init!(Srq {
+                ring: Ring::new(&memory, 0, entries, segments)?,
+                users: Atomic::new(0),
+                consumer <- new_spinlock_bh!(0, "superp_srq"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its ring.
+    pub(super) fn ring(&self) -> &Ring<Rqe> {
+        &self.ring
+    }
+
+    /// A queue pair will take entries. The caller serialises this with [`Srq::in_use`].
+    pub(super) fn join(&self) {
+        self.users.add(1, Relaxed);
+    }
+
+    /// A queue pair will not take entries any more.
+    pub(super) fn leave(&self) {
+        self.users.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether queue pairs take entries from it.
+    pub(super) fn in_use(&self) -> bool {
+        self.users.load(Relaxed) != 0
+    }
+
+    /// Whether there is no entry. Any context.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.producer() == *self.consumer.lock()
+    }
+
+    /// Whether the producer index is one that it cannot be. Any context.
+    pub(super) fn is_wild(&self) -> bool {
+        let consumer = *self.consumer.lock();
+        self.ring.producer().wrapping_sub(consumer) > self.ring.entries()
+    }
+
+    /// Takes the oldest entry. Any context up to softirq.
+    ///
+    /// # Errors
+    ///
+    /// `NoBuffer`: there is none any more.
+    pub(super) fn take(&self) -> Result<Taken, Refused> {
+        let mut consumer = self.consumer.lock();
+        let index = *consumer;
+        let ready = self.ring.producer().wrapping_sub(index);
+        if ready == 0 || ready > self.ring.entries() {
+            return Err(Refused::NoBuffer);
+        }
+        let entry = self.ring.read(index);
+        let mut segments = [Segment::default(); uapi::SUPERP_MAX_SEGMENTS as usize];
+        let mut count = 0;
+        for (number, place) in (0..entry.segments).zip(&mut segments) {
+            let Some(segment) = self.ring.segment(index, number) else {
+                break;
+            };
+            *place = segment;
+            count = number.wrapping_add(1);
+        }
+        *consumer = index.wrapping_add(1);
+        self.ring.set_consumer(*consumer);
+        Ok(Taken {
+            entry,
+            count,
+            segments,
+        })
+    }
+}
