@@ -341,7 +341,9 @@ impl Context {
     }
 
     fn qp_forget(&self, id: u32) {
-        if let Some(qp) = self.qps.remove(id) {
+        if let Some(qp) = self.qps.get(id) {
+            // Nobody waits for a grace period here: a program may have a thousand of them to end.
+            self.qps.remove_later(id);
             self.node.qp_unbind(&qp);
         }
     }

@@ -27,12 +27,15 @@ from node import Nodes, run  # noqa: E402
 MTU = 9000
 # Bytes of a frame's payload in the measurement of bare frames.
 FRAME = 8900
-KIB, MIB = 1 << 10, 1 << 20
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = {"64KiB": 64 * KIB, "1MiB": MIB}
 # Memory that messages go round in: of superp perf, and so of bare frames.
 SPAN = {64: 4 * KIB, 64 * KIB: 4 * MIB, MIB: 16 * MIB}
 # Besides one.
 QUEUE_PAIRS = (16, 256)
+# Besides one, each with a queue pair; of a pair of addresses of their own.
+CONNECTIONS = (64, 1024)
+MANY = "10.23.1"
 PINGPONG = TOP / "build/selftests/bench/pingpong"
 PORTS = {"sleep": 4001, "spin": 4002}
 # Connections: of each encapsulation, and one that does not pack requests.
@@ -88,8 +91,24 @@ class Bench:
                     "encap", encapsulation, "dev", "eth0", "local", f"10.23.0.{number}", "ext", "on",
                 )  # fmt: skip
                 self.nodes.superp(number, "conn", "start", str(cid))
+        self.connections_up()
         self.serve("superp", "-j", "perf", "serve", "--size", "16M").readline()
         self.versions["superp"] = run("superp", "--version").split()[-1]
+
+    def connections_up(self):
+        """Many connections between two more addresses."""
+        for number, namespace in ((1, self.a), (2, self.b)):
+            run("ip", "-n", namespace, "address", "add", f"{MANY}.{number}/24", "dev", "eth0")
+        for number, namespace in ((1, self.a), (2, self.b)):
+            lines = [f"param set pdl_conns_per_xpu {UNPACKED + max(CONNECTIONS)}"]
+            for cid in range(UNPACKED + 1, UNPACKED + 1 + max(CONNECTIONS)):
+                lines.append(
+                    f"conn add {cid} peer {MANY}.{3 - number} peer-cid {cid} encap sunh dev eth0 local {MANY}.{number} ext on"
+                )
+                lines.append(f"conn start {cid}")
+            subprocess.run(
+                within(namespace, "superp", "batch"), input="\n".join(lines), text=True, check=True, stdout=subprocess.DEVNULL
+            )
 
     def retransmits(self, cid):
         """Packets that a connection has sent again since this was asked last."""
@@ -117,6 +136,27 @@ class Bench:
             "lat": lambda: found["latency-ns"]["p50"],
         }[measure]()
         return value, self.retransmits(cid)
+
+    def superp_connections(self, count):
+        """Small writes a second, of as many connections, each with a queue pair."""
+        found = json.loads(
+            self.nodes.superp(
+                1, "-j", "perf", "write", "rate", f"{MANY}.2", "--connections", str(count), "--qps", str(count),
+                "--size", "64", "--duration", str(self.ms / 1000), "--verify",
+            )  # fmt: skip
+        )
+        return found["operations-per-second"]
+
+    def superp_processor(self, cid):
+        """Seconds of processor time for each GiB written. Who waits sleeps; comparing would cost, too."""
+        return processor_time(
+            lambda: json.loads(
+                self.nodes.superp(
+                    1, "-j", "perf", "write", "bw", "10.23.0.2", "--cid", str(cid), "--size", str(MIB), "--events",
+                    "--duration", str(max(4 * self.ms, 200) / 1000),
+                )  # fmt: skip
+            )["bytes"]
+        )
 
     # The limit
 
@@ -147,10 +187,22 @@ class Bench:
             time.sleep(0.05)
         self.versions["iperf3"] = run("iperf3", "--version").split()[1]
 
+    def iperf3(self, *options):
+        much = ("--bytes", "1M") if self.smoke else ("--time", "1")
+        found = json.loads(run(*within(self.a, "iperf3", "--json", "--client", "10.23.0.2", *much, *options)))
+        return found["end"]
+
     def tcp_stream(self):
-        much = ("--bytes", "256K") if self.smoke else ("--time", "1")
-        found = json.loads(run(*within(self.a, "iperf3", "--json", "--client", "10.23.0.2", *much)))
-        return found["end"]["sum_received"]["bits_per_second"] / 8, found["end"]["sum_sent"]["retransmits"]
+        found = self.iperf3()
+        return found["sum_received"]["bits_per_second"] / 8, found["sum_sent"]["retransmits"]
+
+    def tcp_processor(self):
+        return processor_time(lambda: self.iperf3()["sum_received"]["bytes"])
+
+    def datagrams(self):
+        """Bytes a second that arrive, of datagrams sent as fast as they can be."""
+        found = self.iperf3("--udp", "--bitrate", "0", "--length", str(FRAME))["sum_received"]
+        return found["bytes"] / found["seconds"]
 
     def tcp_pingpong(self, way):
         """Median of whole round trips, ns."""
@@ -210,6 +262,21 @@ class Bench:
         return self.perftest("ib_write_lat", 8, 1000)["t_typical"] * 1e3
 
 
+def processors_busy():
+    """Seconds that all processors of this guest have worked since it started."""
+    first = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_time(move):
+    """Seconds of processor time for each GiB, of what moves bytes and tells how many."""
+    before = processors_busy()
+    moved = move()
+    # A tick is the least that can be seen.
+    return max(processors_busy() - before, 1 / os.sysconf("SC_CLK_TCK")) / (moved / GIB)
+
+
 def figures(bench):
     """Name, unit, system, and what measures it: gives a value, or that and the retransmissions."""
     yield "frames-rate", "op/s", "frames", lambda: bench.frames(64)[0]
@@ -232,8 +299,17 @@ def figures(bench):
             f"sunh-write-rate-{queue_pairs}qp", "op/s", "superp",
             lambda queue_pairs=queue_pairs: bench.superp(SUNH, "write", "rate", 64, queue_pairs),
         )  # fmt: skip
+    for connections in CONNECTIONS:
+        yield (
+            f"sunh-write-rate-{connections}conn", "op/s", "superp",
+            lambda connections=connections: bench.superp_connections(connections),
+        )  # fmt: skip
+    for way, cid in (("sunh", SUNH), ("udp", UDP)):
+        yield f"{way}-write-processor", "s/GiB", "superp", lambda cid=cid: bench.superp_processor(cid)
     yield "sunh-write-rate-unpacked", "op/s", "superp", lambda: bench.superp(UNPACKED, "write", "rate", 64)
     yield "tcp-stream", "B/s", "tcp", bench.tcp_stream
+    yield "tcp-processor", "s/GiB", "tcp", bench.tcp_processor
+    yield "datagrams", "B/s", "tcp", bench.datagrams
     for way in PORTS:
         yield f"tcp-pingpong-{way}", "ns", "tcp", lambda way=way: bench.tcp_pingpong(way)
     for operation in ("write", "read"):

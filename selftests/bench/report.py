@@ -34,6 +34,11 @@ def bars(home):
     yield "sunh-write-rate", ("frames-rate",), None
     for queue_pairs in (16, 256):
         yield f"sunh-write-rate-{queue_pairs}qp", ("sunh-write-rate",), ">= 0.83"
+    for connections in (64, 1024):
+        yield f"sunh-write-rate-{connections}conn", ("sunh-write-rate",), ">= 0.83"
+    for way in ("sunh", "udp"):
+        yield f"{way}-write-processor", ("tcp-processor",), None
+    yield "udp-write-1MiB", ("datagrams",), None
     for size in SIZES:
         yield f"sunh-send-{size}", (f"sunh-write-{size}",), None
     yield "sunh-send-latency", ("sunh-write-latency",), None
@@ -53,7 +58,7 @@ def ratio(figures, of, others, bar):
         return found | {"absent": f"{of}: {figures[of]['absent']}"}
     if not there:
         return found | {"absent": f"{others[0]}: {figures[others[0]]['absent']}"}
-    best = min if figures[of]["unit"] == "ns" else max
+    best = min if figures[of]["unit"] in ("ns", "s/GiB") else max
     to = best(there, key=lambda name: figures[name]["median"])
     value = figures[of]["median"] / figures[to]["median"]
     return found | {"to": to, "ratio": value} | ({"met": met(value, bar)} if bar else {})

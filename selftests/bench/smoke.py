@@ -31,7 +31,8 @@ PRESENT = (
     "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
     "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
     "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-latency", "sunh-write-rate-16qp", "sunh-write-rate-256qp",
-    "sunh-write-rate-unpacked",
+    "sunh-write-rate-64conn", "sunh-write-rate-1024conn", "sunh-write-processor", "udp-write-processor", "tcp-processor",
+    "datagrams", "sunh-write-rate-unpacked",
 )  # fmt: skip
 ABSENT = (
     "rxe-write-64KiB", "rxe-write-1MiB", "rxe-read-64KiB", "rxe-read-1MiB", "rxe-write-latency", "rxe-write-rate",

@@ -105,6 +105,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: crate::perf::Perf,
     },
+    /// Carry out the commands of a file, one a line.
+    ///
+    /// A line is what would follow "superp" on a command line, with quotes as in a shell; what begins with #
+    /// is a comment. It ends at the first command that fails, and says in which line that was.
+    Batch(Batch),
     /// Run a program that is written for libibverbs, with SUPERp as its RDMA device.
     ///
     /// The program finds the node as the device "superp" with one port, whose GIDs are the addresses of the
@@ -114,6 +119,16 @@ pub(crate) enum Command {
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]
     Generate { what: Generated, folder: PathBuf },
+}
+
+#[derive(Args)]
+pub(crate) struct Batch {
+    /// The file; - for standard input.
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Go on after a command that fails; the exit status tells that one did.
+    #[arg(short, long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Subcommand)]

@@ -35,6 +35,12 @@ impl Failure {
         self
     }
 
+    /// Where it was found.
+    pub(crate) fn at(mut self, place: impl std::fmt::Display) -> Self {
+        self.text = format!("{place}: {}", self.text);
+        self
+    }
+
     /// What would help.
     pub(crate) fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod cli;
 mod conn;
 mod dev;
@@ -44,6 +45,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),
         Command::Perf { what } => perf::run(what, out),
+        Command::Batch(args) => batch::run(&args, out),
         Command::Run(args) => Err(run::run(&args)),
         Command::Generate { what, folder } => generate::run(what, &folder),
     }

@@ -136,7 +136,7 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
     let mut object = json!({
         "operation": operation.name(), "measure": format!("{:?}", run.measure).to_lowercase(),
         "peer": run.addr, "local-cid": cid, "size": size, "depth": depth,
-        "queue-pairs": queues, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
+        "queue-pairs": queues, "connections": run.connections, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
         "operations": result.done, "bytes": bytes, "seconds": seconds,
         "operations-per-second": per_second(result.done), "bytes-per-second": per_second(bytes),
     });

@@ -68,6 +68,9 @@ pub(crate) struct Run {
     /// Local id of the connection to use; the lowest to the peer if left out.
     #[arg(long)]
     pub(crate) cid: Option<u16>,
+    /// Connections to spread the queue pairs over, in turn: those with the lowest ids to the peer.
+    #[arg(long, default_value_t = 1, conflicts_with = "cid", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) connections: u32,
     /// Bytes of a request: 64K for bw, 8 for lat, 64 for rate if left out; always 8 for atomic.
     #[arg(long)]
     pub(crate) size: Option<Size>,

@@ -7,18 +7,49 @@ use super::talk::{Answer, Receive, Server, What, LISTENER};
 use super::work::Operation;
 use crate::failure::Failure;
 use std::net::IpAddr;
+use superp_netlink::{Conn, ConnState};
 
 /// Where requests go.
 pub(super) struct Peer {
     pub(super) addr: IpAddr,
-    /// Local id of the connection; `None`: the lowest.
-    pub(super) cid: Option<u16>,
+    /// Local ids of the connections, which queue pairs take in turn; one that is `None` is the lowest.
+    pub(super) cids: Vec<Option<u16>>,
     /// RMA address of its memory, if it was asked for or given.
     pub(super) remote: u64,
     /// `perf serve`, if it is talked to.
     server: Option<Server>,
     /// Number of the session in which it receives messages.
     session: u64,
+}
+
+/// Local ids of the connections that a run uses.
+fn cids(run: &Run) -> Result<Vec<Option<u16>>, Failure> {
+    let wanted = run.connections as usize;
+    if wanted == 1 {
+        return Ok(vec![run.cid]);
+    }
+    if run.connections > run.qps {
+        return Err(Failure::new(
+            "--connections: more than there are queue pairs (--qps)",
+        ));
+    }
+    let conns = superp_netlink::Client::open()?.conns(false)?;
+    let to_peer =
+        |conn: &&Conn| conn.remote_addr == run.addr && conn.state == ConnState::Established;
+    let mut found: Vec<_> = conns
+        .iter()
+        .filter(to_peer)
+        .map(|conn| conn.local_cid)
+        .collect();
+    if found.len() < wanted {
+        let (addr, found) = (run.addr, found.len());
+        let text =
+            format!("--connections: of {wanted} connections to {addr}, {found} are established");
+        return Err(Failure::new(text).hint("see superp conn"));
+    }
+    found.sort_unstable();
+    found.truncate(wanted);
+    Ok(found.into_iter().map(Some).collect())
 }
 
 /// A hint.
@@ -30,7 +61,7 @@ impl Peer {
     pub(super) fn new(operation: Operation, run: &Run, slots: &Slots) -> Result<Self, Failure> {
         let mut peer = Self {
             addr: run.addr,
-            cid: run.cid,
+            cids: cids(run)?,
             remote: run.remote.unwrap_or(0),
             server: None,
             session: 0,

@@ -73,6 +73,7 @@ struct Lane {
 pub(super) struct Runner<'a> {
     plan: &'a Plan,
     peer: Peer,
+    cid: Option<u16>,
     context: Context,
     cq: CompletionQueue,
     lanes: Vec<Lane>,
@@ -82,6 +83,9 @@ pub(super) struct Runner<'a> {
     /// Where bytes are put to be compared.
     scratch: (Vec<u8>, Vec<u8>),
 }
+
+/// Bytes moved at once where nothing is measured.
+const CHUNK: usize = 1 << 20;
 
 /// Completions taken at once.
 const BATCH: u32 = 64;
@@ -121,6 +125,7 @@ impl<'a> Runner<'a> {
         let mut runner = Self {
             plan,
             peer,
+            cid: None,
             context,
             cq,
             lanes: Vec::new(),
@@ -162,8 +167,9 @@ impl<'a> Runner<'a> {
             }
             _ => vec![0; self.lanes.len()],
         };
-        let (addr, cid) = (self.peer.addr, self.peer.cid);
-        for (lane, qpn) in self.lanes.iter().zip(numbers) {
+        let addr = self.peer.addr;
+        let cids = self.peer.cids.iter().copied().cycle();
+        for ((lane, qpn), cid) in self.lanes.iter().zip(numbers).zip(cids) {
             let connected = lane.qp.connect(&Address { addr, qpn, cid });
             let connected = connected.map_err(|error| {
                 let hint = matches!(error, Error::NoConnection);
@@ -173,14 +179,14 @@ impl<'a> Runner<'a> {
                     false => failure,
                 }
             })?;
-            self.peer.cid = connected.peer.cid;
+            self.cid = self.cid.or(connected.peer.cid);
         }
         Ok(())
     }
 
-    /// The connection in use.
+    /// The connection in use, or the first of them.
     pub(super) fn cid(&self) -> Option<u16> {
-        self.peer.cid
+        self.cid
     }
 
     pub(super) fn run(&mut self, stop: &Stop, progress: &Progress) -> Result<Outcome, Failure> {
@@ -378,6 +384,21 @@ impl<'a> Runner<'a> {
         completions.iter().try_for_each(|one| self.check(one))
     }
 
+    /// Moves all bytes between the second half and the peer's memory, outside of the measurement.
+    fn exchange(
+        &mut self,
+        request: impl Fn(superp_verbs::Part, u64) -> WorkRequest<'static>,
+    ) -> Result<(), Failure> {
+        let half = self.half();
+        let span = self.plan.slots.span().unwrap_or(half);
+        for at in (0..span).step_by(CHUNK) {
+            let len = CHUNK.min(span - at) as u32;
+            let part = self.region.part(half + at, len).map_err(failed("memory"))?;
+            self.one(request(part, self.peer.remote.wrapping_add(at as u64)))?;
+        }
+        Ok(())
+    }
+
     /// Every slot that was used when so many requests of each queue pair were done: the queue pair,
     /// and the number of the last request.
     fn used(&self) -> Vec<(usize, u64)> {
@@ -392,16 +413,7 @@ impl<'a> Runner<'a> {
     fn prepare(&mut self) -> Result<(), Failure> {
         match self.plan.operation {
             Operation::Write | Operation::Send => Ok(()),
-            Operation::Read => {
-                for lane in 0..self.lanes.len() {
-                    for number in 0..u64::from(self.plan.slots.depth) {
-                        let (place, remote) = self.slot(lane, number);
-                        let part = self.part(self.half() + place)?;
-                        self.one(WorkRequest::write(part, remote))?;
-                    }
-                }
-                Ok(())
-            }
+            Operation::Read => self.exchange(WorkRequest::write),
             Operation::Atomic => {
                 let part = self.part(self.half())?;
                 self.one(WorkRequest::atomic(part, self.peer.remote, Atomic::Swap(0)))
@@ -468,12 +480,11 @@ impl<'a> Runner<'a> {
                 ))),
             };
         }
+        if self.plan.operation == Operation::Write {
+            self.exchange(WorkRequest::read)?;
+        }
         for (lane, number) in self.used() {
-            let (place, remote) = self.slot(lane, number);
-            if self.plan.operation == Operation::Write {
-                let part = self.part(half + place)?;
-                self.one(WorkRequest::read(part, remote))?;
-            }
+            let (place, _) = self.slot(lane, number);
             self.compare(place, half + place, size)?;
         }
         Ok(())
