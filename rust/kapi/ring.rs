@@ -287,8 +287,8 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         // Words of different owners on lines of their own: producer, consumer, flags.
         (entries as usize)
             .saturating_mul(mem::size_of::<E>())
-            .saturating_add(3 * LINE)
-            .next_multiple_of(LINE)
+            .saturating_add(3 * LINE + LINE - 1)
+            & !(LINE - 1)
     }
 
     /// Bytes of a ring of `entries` entries with `per_entry` segments each, a multiple of 64.
@@ -297,7 +297,8 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             .saturating_mul(per_entry as usize)
             .saturating_mul(mem::size_of::<Segment>())
             .saturating_add(Self::base(entries))
-            .next_multiple_of(LINE)
+            .saturating_add(LINE - 1)
+            & !(LINE - 1)
     }
 
     /// A ring of `entries` entries with `per_entry` segments each at `offset` of the memory, which is
