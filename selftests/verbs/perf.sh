@@ -49,6 +49,18 @@ queue_pairs() {
 	moves "$1" bw 65536 100 --qps 4 --depth 4
 }
 
+# The other queue pair of each moves bytes the other way: A's counters and B's both have all of them.
+both_ways() {
+	local before
+	before=$(conn_get "$nodeA" "$cid" rx-bytes)
+	moves "$1" bw 65536 400 --bidirectional --depth 8 || return 1
+	tap_equal 'true 2' "$(field bidirectional) $(field queue-pairs)" "queue pairs" || return 1
+	tap_equal 1 "$(($(conn_get "$nodeA" "$cid" rx-bytes) - before >= 100 * 65536))" "bytes came back" || return 1
+	moves "$1" rate 64 2000 --bidirectional --qps 8 --depth 4 || return 1
+	tap_refused 'only of write and read' measure "$1" lat --bidirectional || return 1
+	tap_refused 'twice as many queue pairs' measure "$1" rate --bidirectional --qps 513
+}
+
 latencies() {
 	moves "$1" lat 16 300 "${@:2}" || return 1
 	jq -e '."latency-ns" | .samples == 300 and .min > 0 and .min <= .p50 and .p50 <= .p90 and .p90 <= .p99
@@ -159,6 +171,7 @@ for operation in write read send; do
 	tap_case "${operation}s of many queue pairs, compared" queue_pairs "$operation"
 done
 for operation in write read; do
+	tap_case "${operation}s both ways at once, compared" both_ways "$operation"
 	tap_case "$operation outside of the memory is refused by name" refused "$operation"
 	tap_case "$operation of more than the memory is refused at once" too_much "$operation"
 done

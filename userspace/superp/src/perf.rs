@@ -76,12 +76,22 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
         Ok(length @ 1..) if size <= longest => length,
         _ => return Err(Failure::new(format!("--size: not from 1 to {longest}"))),
     };
-    let fit = u32::try_from(SPAN / u64::from(size) / u64::from(run.qps))
+    let moves = matches!(operation, Operation::Write | Operation::Read);
+    if run.bidirectional && (!moves || run.measure == Measure::Lat) {
+        let text = "--bidirectional: only of write and read, bw and rate";
+        return Err(Failure::new(text));
+    }
+    let queues = run.qps << u32::from(run.bidirectional);
+    if queues > uapi::SUPERP_MAX_RING_QPS {
+        let text = "--bidirectional: needs twice as many queue pairs, 1024 at most";
+        return Err(Failure::new(text));
+    }
+    let fit = u32::try_from(SPAN / u64::from(size) / u64::from(queues))
         .unwrap_or(64)
         .clamp(1, 64);
     let (depth, queues) = match run.measure {
         Measure::Lat => (1, 1),
-        Measure::Bw | Measure::Rate => (run.depth.unwrap_or(fit), run.qps),
+        Measure::Bw | Measure::Rate => (run.depth.unwrap_or(fit), queues),
     };
     if depth.saturating_mul(queues) > MOST {
         let text = format!("--depth times --qps: more than {MOST} requests under way at once");
@@ -97,6 +107,7 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
     let batch = run.batch.unwrap_or(depth.div_ceil(4)).min(depth);
     Ok(Plan {
         operation,
+        bidirectional: run.bidirectional,
         slots,
         batch,
         count: run.count,
@@ -136,7 +147,7 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
     let mut object = json!({
         "operation": operation.name(), "measure": format!("{:?}", run.measure).to_lowercase(),
         "peer": run.addr, "local-cid": cid, "size": size, "depth": depth,
-        "queue-pairs": queues, "connections": run.connections, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
+        "queue-pairs": queues, "connections": run.connections, "bidirectional": run.bidirectional, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
         "operations": result.done, "bytes": bytes, "seconds": seconds,
         "operations-per-second": per_second(result.done), "bytes-per-second": per_second(bytes),
     });
@@ -155,6 +166,10 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
             queues => format!(" of {queues} queue pairs"),
         };
         let (name, size) = (operation.name(), out::bytes(size.into()));
+        let name = match run.bidirectional {
+            true => "write and read",
+            false => name,
+        };
         out.line(format_args!(
             "{done} x {name} of {size}, depth {depth}{queues}{checked}"
         ))?;

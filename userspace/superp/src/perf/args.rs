@@ -77,6 +77,10 @@ pub(crate) struct Run {
     /// Queue pairs, in turn; of lat always 1.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) qps: u32,
+    /// Move as much the other way at the same time: for each queue pair that writes another one reads, or
+    /// the other way round. Of write and read, bw and rate.
+    #[arg(long)]
+    pub(crate) bidirectional: bool,
     /// Requests of a queue pair under way at once; 64 if left out, and as many as 16M hold. Of lat
     /// always 1.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]

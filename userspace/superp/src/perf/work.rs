@@ -38,6 +38,8 @@ impl Operation {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) operation: Operation,
+    /// Every second queue pair moves bytes the other way.
+    pub(super) bidirectional: bool,
     pub(super) slots: Slots,
     /// Requests posted at once.
     pub(super) batch: u32,
@@ -330,7 +332,8 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let (major, minor) = error.code;
-        let name = self.plan.operation.name();
+        let lane = completion.token >> NUMBER_BITS;
+        let name = self.operation(lane as usize).name();
         let what = format!("{name} of {} bytes", completion.length);
         let failure = Failure::refused(what, Code { major, minor }, error.errno);
         Err(match error.fault {
@@ -342,10 +345,22 @@ impl<'a> Runner<'a> {
         })
     }
 
+    /// What the requests of a queue pair do.
+    fn operation(&self, lane: usize) -> Operation {
+        match (
+            self.plan.operation,
+            self.plan.bidirectional && lane % 2 == 1,
+        ) {
+            (Operation::Write, true) => Operation::Read,
+            (Operation::Read, true) => Operation::Write,
+            (operation, _) => operation,
+        }
+    }
+
     /// The place of a request in a half of the local memory, and at the peer.
     fn slot(&self, lane: usize, number: u64) -> (usize, u64) {
         let place = self.plan.slots.place(lane, number);
-        let remote = match self.plan.operation {
+        let remote = match self.operation(lane) {
             // One number, which all requests change.
             Operation::Atomic => self.peer.remote,
             _ => self.peer.remote.wrapping_add(place as u64),
@@ -361,7 +376,7 @@ impl<'a> Runner<'a> {
     fn request(&self, lane: usize, number: u64) -> Result<WorkRequest<'static>, Failure> {
         let (place, remote) = self.slot(lane, number);
         let part = self.part(place)?;
-        Ok(match self.plan.operation {
+        Ok(match self.operation(lane) {
             Operation::Write => WorkRequest::write(part, remote),
             Operation::Read => WorkRequest::read(part, remote),
             Operation::Send => WorkRequest::send(part),
@@ -412,6 +427,9 @@ impl<'a> Runner<'a> {
     /// Puts what is read, or the number that is changed, into the peer's memory: the second half.
     fn prepare(&mut self) -> Result<(), Failure> {
         match self.plan.operation {
+            Operation::Write | Operation::Read if self.plan.bidirectional => {
+                self.exchange(WorkRequest::write)
+            }
             Operation::Write | Operation::Send => Ok(()),
             Operation::Read => self.exchange(WorkRequest::write),
             Operation::Atomic => {
@@ -424,7 +442,7 @@ impl<'a> Runner<'a> {
     /// Makes the bytes of a slot those of no other request.
     fn before(&mut self, lane: usize, number: u64) -> Result<(), Failure> {
         let (place, _) = self.slot(lane, number);
-        let stamp = match self.plan.operation {
+        let stamp = match self.operation(lane) {
             Operation::Write | Operation::Send => self.plan.slots.stamp(number),
             Operation::Read | Operation::Atomic => (u64::MAX - number).to_le_bytes(),
         };
@@ -439,7 +457,7 @@ impl<'a> Runner<'a> {
     /// Checks what a request brought.
     fn after(&mut self, lane: usize, number: u64) -> Result<(), Failure> {
         let (place, _) = self.slot(lane, number);
-        match self.plan.operation {
+        match self.operation(lane) {
             Operation::Write | Operation::Send => Ok(()),
             Operation::Read => {
                 let half = self.half();
@@ -480,7 +498,7 @@ impl<'a> Runner<'a> {
                 ))),
             };
         }
-        if self.plan.operation == Operation::Write {
+        if self.plan.operation == Operation::Write || self.plan.bidirectional {
             self.exchange(WorkRequest::read)?;
         }
         for (lane, number) in self.used() {
