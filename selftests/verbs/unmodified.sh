@@ -41,6 +41,9 @@ devinfo() {
 	said=$(on "$nodeA" superp run -- ibv_devinfo -v -d superp) || return 1
 	echo "$said"
 	says 'state:\s+PORT_ACTIVE' "$said" || return 1
+	says 'vendor_id:\s+0xffffff' "$said" || return 1
+	says 'active_speed:\s+2.5 Gbps' "$said" || return 1
+	says 'max_srq_sge:\s+16' "$said" || return 1
 	says 'GID\[ +0\]:\s+::ffff:10.23.0.1, RoCE v2' "$said" || return 1
 	says 'GID\[ +1\]:\s+fd23::1, RoCE v2' "$said" || return 1
 	ip -n "$nodeA" link set eth0 down

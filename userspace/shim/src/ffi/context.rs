@@ -26,6 +26,9 @@ const _: () = assert!(
         && offset_of!(Part, key) == offset_of!(ibv_sge, lkey)
 );
 
+/// What the kernel's software devices say, which have no vendor.
+const NO_VENDOR: u32 = 0xff_ffff;
+
 /// The one partition key, in either byte order.
 pub(super) const PKEY: u16 = 0xffff;
 
@@ -71,6 +74,7 @@ impl Context {
         let events = event_fd(0)?;
         let mut public = verbs_context {
             query_port: Some(query_port),
+            query_device_ex: Some(query_device_ex),
             create_qp_ex: Some(create_qp_ex),
             sz: size_of::<verbs_context>(),
             ..Default::default()
@@ -177,8 +181,9 @@ pub(super) unsafe fn is_own(context: *mut ibv_context) -> bool {
 pub(super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
     // SAFETY: An own context.
     let own = unsafe { Context::of(context) };
+    // What is left of its objects goes on, as with other devices, until the program ends.
     if Arc::strong_count(&own.users) > 1 {
-        return code(Err(libc::EBUSY));
+        return 0;
     }
     own.router.stop();
     let own: *const Context = own;
@@ -187,15 +192,13 @@ pub(super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
     0
 }
 
-pub(super) unsafe fn query_device(_context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
-    let device = match Device::current() {
-        Ok(device) => device,
-        Err(error) => return code(Err(errno(error))),
-    };
+fn device_attributes() -> Result<ibv_device_attr, c_int> {
+    let device = Device::current().map_err(errno)?;
     let guid = guid(device.ports());
     let mut found = ibv_device_attr {
         node_guid: guid,
         sys_image_guid: guid,
+        vendor_id: NO_VENDOR,
         max_mr_size: 1 << 40,
         page_size_cap: 4096,
         max_qp: uapi::SUPERP_MAX_RING_QPS as c_int,
@@ -219,9 +222,43 @@ pub(super) unsafe fn query_device(_context: *mut ibv_context, attr: *mut ibv_dev
         ..Default::default()
     };
     set_text(&mut found.fw_ver, device.module_version());
+    Ok(found)
+}
+
+pub(super) unsafe fn query_device(_context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     // SAFETY: The caller's.
-    unsafe { attr.write(found) };
-    0
+    code(device_attributes().map(|found| unsafe { attr.write(found) }))
+}
+
+/// Of the additional attributes only the number of ports is not 0.
+unsafe extern "C" fn query_device_ex(
+    _context: *mut ibv_context,
+    _input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    size: size_t,
+) -> c_int {
+    let found = device_attributes().map(|orig_attr| ibv_device_attr_ex {
+        orig_attr,
+        phys_port_cnt_ex: 1,
+        ..Default::default()
+    });
+    // SAFETY: The caller's struct has so many bytes.
+    code(found.map(|found| unsafe { put_struct(attr, &found, size) }))
+}
+
+/// Puts a struct where one of `size` bytes is, whose declaration may be older or newer.
+///
+/// # Safety
+///
+/// There are so many bytes.
+unsafe fn put_struct<T>(to: *mut T, found: &T, size: usize) {
+    let from: *const T = found;
+    // SAFETY: By the contract of this function.
+    unsafe {
+        to.cast::<u8>().write_bytes(0, size);
+        let size = size.min(size_of::<T>());
+        to.cast::<u8>().copy_from(from.cast(), size);
+    }
 }
 
 /// The device, if the port is its port.
@@ -253,6 +290,9 @@ fn port_attributes(device: &Device) -> ibv_port_attr {
         pkey_tbl_len: 1,
         // "LinkUp" or "Disabled".
         phys_state: [3, 5][usize::from(up)],
+        // One lane at 2.5 Gbit/s, as the kernel's software devices say where they know no rate.
+        active_width: 1,
+        active_speed: 1,
         link_layer: IBV_LINK_LAYER_ETHERNET as u8,
         ..Default::default()
     }
@@ -268,13 +308,8 @@ unsafe extern "C" fn query_port(
         Ok(device) => port_attributes(&device),
         Err(errno) => return code(Err(errno)),
     };
-    let from: *const ibv_port_attr = &found;
     // SAFETY: The caller's struct has so many bytes.
-    unsafe {
-        attr.cast::<u8>().write_bytes(0, size);
-        let size = size.min(size_of::<ibv_port_attr>());
-        attr.cast::<u8>().copy_from(from.cast(), size);
-    }
+    unsafe { put_struct(attr, &found, size) };
     0
 }
 
