@@ -10,8 +10,16 @@ use superp_control::manager::AuditRecord;
 /// How many events are kept.
 pub const EVENTS_KEPT: u64 = 20_000;
 
-/// How many records of the audit log are kept.
+/// How many records of the audit log are kept, and beside them how many of requests that the role of who
+/// asked did not allow: who may do nothing cannot push out what others did.
 pub const AUDIT_KEPT: u64 = 100_000;
+pub const AUDIT_FORBIDDEN_KEPT: u64 = 10_000;
+
+/// Older records of the audit log go each time that so many have been added.
+const AUDIT_BATCH: u64 = 1000;
+
+/// Status of a request that a role does not allow.
+const FORBIDDEN: u16 = 403;
 
 /// Version of the tables.
 const SCHEMA: i64 = 2;
@@ -166,6 +174,19 @@ fn create_audit(tx: &Transaction<'_>) -> rusqlite::Result<()> {
              seq INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL, who TEXT NOT NULL,
              role TEXT, request TEXT NOT NULL, status INTEGER, result TEXT) STRICT;",
     )
+}
+
+/// Removes the oldest records of the audit log, so that so many are left of each kind.
+fn forget_audit(tx: &Transaction<'_>, kept: u64, forbidden_kept: u64) -> rusqlite::Result<()> {
+    for (condition, kept) in [("IS NOT", kept), ("IS", forbidden_kept)] {
+        let sql = format!(
+            "DELETE FROM audit WHERE status {condition} ?1 AND seq <=
+             (SELECT seq FROM audit WHERE status {condition} ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)"
+        );
+        tx.prepare_cached(&sql)?
+            .execute(params![FORBIDDEN, signed(kept)])?;
+    }
+    Ok(())
 }
 
 /// SQLite's integers are signed; the numbers here are times and counts, far below the limit.
@@ -375,8 +396,9 @@ impl Store for Sqlite {
         )?
         .execute(all)?;
         let seq = tx.last_insert_rowid();
-        let oldest = seq - signed(AUDIT_KEPT);
-        tx.execute("DELETE FROM audit WHERE seq <= ?1", [oldest])?;
+        if unsigned(seq) % AUDIT_BATCH == 0 {
+            forget_audit(&tx, AUDIT_KEPT, AUDIT_FORBIDDEN_KEPT)?;
+        }
         tx.commit()?;
         Ok(unsigned(seq))
     }

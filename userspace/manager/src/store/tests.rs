@@ -265,6 +265,36 @@ fn requests_are_recorded_before_and_after_whatever_the_term() {
 }
 
 #[test]
+fn forbidden_requests_push_out_only_their_like() {
+    let folder = Folder::new("forget");
+    let mut store = Sqlite::open(&folder.0.join("x")).unwrap();
+    for number in 0..60 {
+        let seq = store.audit(&record("someone")).unwrap();
+        match number % 3 {
+            0 => store.audited(seq, 200, None).unwrap(),
+            1 => store
+                .audited(seq, 403, Some("needs the role operator"))
+                .unwrap(),
+            // What became of it is not known yet.
+            _ => {}
+        }
+    }
+    let tx = store.db.transaction().unwrap();
+    forget_audit(&tx, 10, 3).unwrap();
+    tx.commit().unwrap();
+    let left = store.audit_log(0, 99).unwrap();
+    let (forbidden, others): (Vec<_>, Vec<_>) =
+        left.iter().partition(|record| record.status == Some(403));
+    let seqs = |records: &[&AuditRecord]| -> Vec<u64> {
+        records.iter().map(|record| record.seq).collect()
+    };
+    assert_eq!(seqs(&forbidden), [53, 56, 59]);
+    assert_eq!(seqs(&others), [46, 48, 49, 51, 52, 54, 55, 57, 58, 60]);
+    // Numbers go on.
+    assert_eq!(store.audit(&record("someone")).unwrap(), 61);
+}
+
+#[test]
 fn store_of_version_1_gets_an_audit_log_and_keeps_what_it_has() {
     let folder = Folder::new("version-1");
     let path = folder.0.join("x");
