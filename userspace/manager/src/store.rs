@@ -10,9 +10,11 @@ use superp_control::manager::AuditRecord;
 /// How many events are kept.
 pub const EVENTS_KEPT: u64 = 20_000;
 
-/// How many records of the audit log are kept, and beside them how many of requests that the role of who
-/// asked did not allow: who may do nothing cannot push out what others did.
+/// How many records of the audit log are kept.
 pub const AUDIT_KEPT: u64 = 100_000;
+
+/// How many records are kept beside them of requests that the role of who asked did not allow: who may do
+/// nothing cannot push out what others did.
 pub const AUDIT_FORBIDDEN_KEPT: u64 = 10_000;
 
 /// Older records of the audit log go each time that so many have been added.
