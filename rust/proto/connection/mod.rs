@@ -147,6 +147,14 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// The packets that [`Self::poll_transmit`] gives from now on leave by `lane`: a CPU with a queue of its
+    /// own, for instance. Packets of one lane keep their order up to the network, and those of different
+    /// lanes do not, so that one is not taken for lost merely because others got by. Lanes are told apart
+    /// by their low three bits.
+    pub fn set_lane(&mut self, lane: u8) {
+        self.send.set_lane(lane);
+    }
+
     /// The receive window that was advertised last, in packets.
     pub fn advertised_window(&self) -> u32 {
         self.advertised

@@ -15,7 +15,9 @@ pub(crate) enum Membership {
     None,
     /// Sent, and neither acknowledged nor suspected nor taken for lost.
     Sent,
-    /// Named as missing, and not yet taken for lost.
+    /// Named as missing when something later had arrived, but nothing later of its lane.
+    Overtaken,
+    /// Named as missing when something later of its lane had arrived, and not yet taken for lost.
     Missing,
     /// To be retransmitted.
     Lost,

@@ -3,8 +3,9 @@
 //!
 //! Loss is inferred from evidence. Every transmission, retransmissions included, has a number. When a
 //! packet that was sent once is acknowledged and a transmission with a lower number is not, the latter
-//! is lost if it is older than a guard time, or if three others were made after it, unless the path has
-//! lately been seen to reorder. On a path that keeps order there is no such evidence without a loss.
+//! is lost if it is older than a guard time, or if three others were made after it by the same lane, unless
+//! the path has lately been seen to reorder. On a path that keeps order there is no such evidence without
+//! a loss.
 //!
 //! An acknowledgement names 32 packets, a NACK those from any place in the window. So what is told of
 //! one packet says nothing of another outside those 32, which may have arrived unnamed: only packets
@@ -21,6 +22,12 @@ use super::rtt::Rtt;
 
 /// Number of later transmissions, the last of them acknowledged, that make a packet lost.
 const REORDER: i32 = 3;
+
+/// Lanes that are told apart; a power of two.
+const LANES: usize = 8;
+
+/// Transmissions after which what arrived by a lane says nothing any more: their numbers wrap.
+const LANE_MEMORY: i32 = 1 << 30;
 
 /// Time in ns for which a path that was seen to reorder is expected to.
 const REORDER_MEMORY: u64 = 1_000_000_000;
@@ -66,6 +73,8 @@ pub(crate) struct SendSlot {
     ack_psn: u32,
     pub(super) link: Link,
     member: Membership,
+    /// Lane of the last transmission.
+    lane: u8,
     retransmits: u8,
     /// Taken for lost by the timer, not by evidence.
     expired: bool,
@@ -108,12 +117,19 @@ pub(crate) struct SendWindow<A: Slabs> {
     window_max: u32,
     /// Unacknowledged slots that are not suspected, in the order of transmission.
     sent: List,
-    /// Slots named as missing when a later transmission had arrived, in the order of being named.
+    /// Slots named as missing when a later transmission had arrived, but none of their lane, in the order of
+    /// being named.
+    overtaken: List,
+    /// Slots named as missing when a later transmission of their lane had arrived, in that order.
     missing: List,
     lost: List,
     next_transmission: u32,
     /// Highest transmission that is known to have arrived.
     newest: Option<u32>,
+    /// The same for each lane.
+    newest_by: [Option<u32>; LANES],
+    /// Lane of the transmissions made now.
+    lane: u8,
     /// Until then the path is expected to reorder.
     reorders_until: u64,
     /// Slots in the window with content.
@@ -147,10 +163,13 @@ impl<A: Slabs> SendWindow<A> {
             window: config.receive_window(),
             window_max: config.pdl_window_size,
             sent: List::EMPTY,
+            overtaken: List::EMPTY,
             missing: List::EMPTY,
             lost: List::EMPTY,
             next_transmission: 0,
             newest: None,
+            newest_by: [None; LANES],
+            lane: 0,
             reorders_until: 0,
             data: 0,
             budget: 0,
@@ -302,7 +321,7 @@ impl<A: Slabs> SendWindow<A> {
         if self.newest.is_none_or(newer) {
             self.newest = seen.newest;
         }
-        if self.overtaken() {
+        if self.any_overtaken() {
             let mut holes = named & !self.acked.bits(sack_base);
             while holes != 0 {
                 let psn = sack_base.wrapping_add(holes.trailing_zeros());
@@ -319,6 +338,16 @@ impl<A: Slabs> SendWindow<A> {
         }
         if seen.any {
             self.progress(now);
+        }
+    }
+
+    /// Transmissions from now on are made by `lane`.
+    pub(crate) fn set_lane(&mut self, lane: u8) {
+        self.lane = lane & (LANES as u8 - 1);
+        let next = self.next_transmission;
+        if let Some(newest) = self.newest_by.get_mut(usize::from(self.lane)) {
+            let fresh = |&of: &u32| (0..LANE_MEMORY).contains(&psn_diff(next, of));
+            *newest = newest.filter(fresh);
         }
     }
 
@@ -485,8 +514,7 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.set_lost(self.slots.index(base), true, true);
         for _ in 0..self.rtx_max_pkts {
-            let heads = [self.missing.head(), self.sent.head()];
-            let mut with_it = heads.into_iter().flatten();
+            let mut with_it = self.unlost().into_iter().flatten();
             match with_it.find(|&index| self.sent_by(index, sent_with)) {
                 Some(index) => self.set_lost(index, true, false),
                 None => return,
@@ -528,17 +556,30 @@ impl<A: Slabs> SendWindow<A> {
     }
 
     /// Whether a transmission that has not arrived is older than one that has.
-    fn overtaken(&self) -> bool {
-        let oldest = [self.missing.head(), self.sent.head()];
-        oldest.into_iter().flatten().any(|index| {
+    fn any_overtaken(&self) -> bool {
+        self.unlost().into_iter().flatten().any(|index| {
             let slot = self.slots.get(index.into());
             slot.is_some_and(|slot| self.later(slot) > 0)
         })
     }
 
+    /// The first of each list of what is neither acknowledged nor taken for lost.
+    fn unlost(&self) -> [Option<u16>; 3] {
+        [self.missing.head(), self.overtaken.head(), self.sent.head()]
+    }
+
     /// How many transmissions after that of `slot` the newest is that has arrived.
     fn later(&self, slot: &SendSlot) -> i32 {
         self.newest
+            .map_or(0, |newest| psn_diff(newest, slot.transmission))
+    }
+
+    /// The same among those made by the lane of `slot`.
+    fn later_by_lane(&self, slot: &SendSlot) -> i32 {
+        let newest = self.newest_by.get(usize::from(slot.lane));
+        newest
+            .copied()
+            .flatten()
             .map_or(0, |newest| psn_diff(newest, slot.transmission))
     }
 
@@ -548,38 +589,68 @@ impl<A: Slabs> SendWindow<A> {
         let Some(slot) = self.slots.get(psn) else {
             return;
         };
-        let later = self.later(slot);
-        if later <= 0 {
+        if self.later(slot) <= 0 {
             return;
         }
+        let later = self.later_by_lane(slot);
         // What was re-sent once is re-sent again by age only [proto 3.12].
         let counts = slot.retransmits == 0 && now >= self.reorders_until;
         match slot.member {
             Membership::None | Membership::Lost => {}
             _ if counts && later >= REORDER => self.set_lost(index, false, false),
             Membership::Missing => {}
-            Membership::Sent => {
-                self.remove(index);
-                if let Some(slot) = self.slots.get_mut(psn) {
-                    slot.member = Membership::Missing;
-                }
-                self.missing.push_back(&mut self.slots, index);
-            }
+            _ if later > 0 => self.suspect(index, Membership::Missing),
+            Membership::Overtaken => {}
+            Membership::Sent => self.suspect(index, Membership::Overtaken),
+        }
+    }
+
+    /// Puts a slot on one of the lists of suspects.
+    fn suspect(&mut self, index: u16, member: Membership) {
+        self.remove(index);
+        if let Some(slot) = self.slots.get_mut(index.into()) {
+            slot.member = member;
+        }
+        let list = match member {
+            Membership::Overtaken => &mut self.overtaken,
+            _ => &mut self.missing,
+        };
+        list.push_back(&mut self.slots, index);
+    }
+
+    /// When the first suspect is lost by its age, and its index.
+    fn next_by_age(&self) -> Option<(u64, u16)> {
+        match (self.missing.head(), self.overtaken.head()) {
+            // As nearly always: for each packet this is asked several times.
+            (None, None) => None,
+            _ => self.first_suspect(),
+        }
+    }
+
+    #[cold]
+    fn first_suspect(&self) -> Option<(u64, u16)> {
+        let due = |list: &List, age: fn(&Rtt) -> u64| {
+            let index = list.head()?;
+            let slot = self.slots.get(index.into())?;
+            Some((slot.last_sent.saturating_add(age(&self.rtt)), index))
+        };
+        let missing = due(&self.missing, Rtt::guard);
+        // A lane is late as a whole when its CPU does not run: the evidence is not better than the timer's.
+        let overtaken = due(&self.overtaken, Rtt::overdue);
+        match (missing, overtaken) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
         }
     }
 
     /// When the first suspect is lost by its age.
     fn reorder_deadline(&self) -> Option<u64> {
-        let slot = self.slots.get(self.missing.head()?.into())?;
-        Some(slot.last_sent.saturating_add(self.rtt.guard()))
+        self.next_by_age().map(|(at, _)| at)
     }
 
     /// Takes suspects for lost that are too old.
     fn find_losses(&mut self, now: u64) {
-        while self.reorder_deadline().is_some_and(|at| at <= now) {
-            let Some(index) = self.missing.head() else {
-                return;
-            };
+        while let Some((_, index)) = self.next_by_age().filter(|&(at, _)| at <= now) {
             self.set_lost(index, false, false);
         }
     }
@@ -605,13 +676,18 @@ impl<A: Slabs> SendWindow<A> {
         let was_missing = match slot.member {
             Membership::Missing => true,
             Membership::Lost => !slot.expired,
-            Membership::None | Membership::Sent => false,
+            Membership::None | Membership::Sent | Membership::Overtaken => false,
         };
-        if was_missing {
+        if was_missing && self.later_by_lane(&slot) > 0 {
             // It was late, not lost.
             self.reorders_until = now.saturating_add(REORDER_MEMORY);
         }
         let newer = |newest| psn_diff(slot.transmission, newest) > 0;
+        if let Some(newest) = self.newest_by.get_mut(usize::from(slot.lane)) {
+            if newest.is_none_or(newer) {
+                *newest = Some(slot.transmission);
+            }
+        }
         if seen.newest.is_none_or(newer) {
             seen.newest = Some(slot.transmission);
         }
@@ -628,12 +704,13 @@ impl<A: Slabs> SendWindow<A> {
     fn transmitted(&mut self, now: u64, psn: u32, ack_psn: u32) {
         let index = self.slots.index(psn);
         self.remove(index);
-        let transmission = self.next_transmission;
+        let (transmission, lane) = (self.next_transmission, self.lane);
         self.next_transmission = transmission.wrapping_add(1);
         if let Some(slot) = self.slots.get_mut(psn) {
             slot.last_sent = now;
             slot.transmission = transmission;
             slot.ack_psn = ack_psn;
+            slot.lane = lane;
             slot.expired = false;
             slot.member = Membership::Sent;
         }
@@ -663,6 +740,7 @@ impl<A: Slabs> SendWindow<A> {
         match core::mem::take(&mut slot.member) {
             Membership::None => {}
             Membership::Sent => self.sent.unlink(&mut self.slots, index),
+            Membership::Overtaken => self.overtaken.unlink(&mut self.slots, index),
             Membership::Missing => self.missing.unlink(&mut self.slots, index),
             Membership::Lost => self.lost.unlink(&mut self.slots, index),
         }

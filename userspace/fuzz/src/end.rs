@@ -166,6 +166,8 @@ impl End {
         };
         let most = 2 * window as usize + 8;
         let mut packets = Vec::new();
+        // From one time to another, by one CPU or another.
+        self.conn.set_lane((now >> 16) as u8);
         while let Some(transmit) = self.conn.poll_transmit(now) {
             packets.push(self.packet(&transmit));
             assert!(packets.len() <= most, "there is no end of packets");

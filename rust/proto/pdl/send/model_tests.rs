@@ -16,6 +16,8 @@ enum Step {
     Ack(i32, u32, u32),
     /// Retransmission of what is lost, after this time in ms.
     Resend(u64),
+    /// Another lane.
+    Lane(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -30,6 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..80u32).prop_map(Step::Send),
         4 => (near, sack, window).prop_map(|(at, sack, window)| Step::Ack(at, sack, window)),
         1 => (0..100u64).prop_map(Step::Resend),
+        1 => any::<u8>().prop_map(Step::Lane),
     ]
 }
 
@@ -113,6 +116,7 @@ proptest! {
                         .collect();
                     prop_assert_eq!(told, expected);
                 }
+                Step::Lane(lane) => subject.set_lane(lane),
                 Step::Resend(ms) => {
                     now += ms * 1_000_000;
                     subject.expire(now, false, false);

@@ -279,6 +279,50 @@ fn where_reordering_was_seen_only_age_counts() {
 }
 
 #[test]
+fn what_another_lane_brought_earlier_is_evidence_by_age_only() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 8);
+    window.set_lane(1);
+    send(&mut window, 0, 8);
+    let later: Vec<u32> = (8..16).collect();
+    take(&mut window, MS, &ack(u32::MAX, &later));
+    assert_eq!(retransmit(&mut window, MS), []);
+    let overdue = window.rtt.overdue();
+    assert_eq!(window.deadline(true), Some(overdue));
+    // 5 overtook those before it by their own lane. That it was late itself tells of no reordering there.
+    let later: Vec<u32> = [5].into_iter().chain(8..16).collect();
+    take(&mut window, MS, &ack(u32::MAX, &later));
+    assert_eq!(retransmit(&mut window, MS), [0, 1, 2]);
+    assert_eq!(window.reorders_until, 0);
+    let guard = window.rtt.guard();
+    assert_eq!(window.deadline(true), Some(guard));
+    window.expire(guard, true, false);
+    assert_eq!(retransmit(&mut window, guard), [3, 4]);
+    let overdue = window.rtt.overdue();
+    window.expire(overdue, true, false);
+    assert_eq!(retransmit(&mut window, overdue), [6, 7]);
+}
+
+#[test]
+fn what_a_lane_brought_long_ago_is_no_evidence_though_numbers_wrap() {
+    let mut window = window(64, 0);
+    send(&mut window, 0, 8);
+    take(&mut window, MS, &ack(7, &[]));
+    window.set_lane(1);
+    for (psn, number) in [(8, 1 << 30), (9, 2 << 30), (10, 3 << 30)] {
+        window.next_transmission = number;
+        send(&mut window, MS, 1);
+        take(&mut window, MS, &ack(psn, &[]));
+    }
+    window.set_lane(0);
+    send(&mut window, MS, 1);
+    window.set_lane(1);
+    send(&mut window, MS, 1);
+    take(&mut window, 2 * MS, &ack(10, &[1]));
+    assert_eq!(retransmit(&mut window, 2 * MS), []);
+}
+
+#[test]
 fn late_arrival_of_what_was_lost_tells_of_reordering_unless_the_timer_took_it_for_lost() {
     for (timer, resent) in [(false, &[][..]), (true, &[4])] {
         let mut window = window(64, 0);

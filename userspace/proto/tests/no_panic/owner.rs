@@ -147,6 +147,7 @@ pub fn poll_transmit(
     out: &mut [u8],
     address: &mut dyn FnMut(u32) -> u64,
 ) -> Option<usize> {
+    conn.set_lane(now as u8);
     let transmit = conn.poll_transmit(now)?;
     let filler = conn.emit(&transmit.without_payload(), out, |_| 0)?;
     let len = conn.emit(&transmit, out, address)?;

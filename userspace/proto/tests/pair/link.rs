@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 use crate::rng::Rng;
+use crate::US;
 use std::collections::BTreeMap;
 
 /// What a link does to packets. Chances are in parts of a thousand.
@@ -14,6 +15,8 @@ pub(crate) struct LinkConfig {
     pub(crate) corrupt: u64,
     /// Time on the wire per packet: packets of one direction queue for it.
     pub(crate) wire_time: u64,
+    /// With it a sender has two lanes, and what leaves by the second takes so much longer.
+    pub(crate) second_lane: Option<u64>,
 }
 
 /// A packet under way.
@@ -45,6 +48,14 @@ impl Link {
         }
     }
 
+    /// The lane by which a packet leaves that is sent now: a sender changes it from time to time.
+    pub(crate) fn lane(&self, now: u64) -> u8 {
+        match self.config.second_lane {
+            Some(_) => (now / (50 * US) % 2) as u8,
+            None => 0,
+        }
+    }
+
     pub(crate) fn send(&mut self, now: u64, to: usize, bytes: Vec<u8>) {
         self.carried += 1;
         if self.rng.chance(self.config.loss) {
@@ -64,7 +75,11 @@ impl Link {
                 0 => 0,
                 jitter => self.rng.below(jitter),
             };
-            let arrival = start + self.config.wire_time + self.config.delay + jitter;
+            let late = match self.lane(now) {
+                0 => 0,
+                _ => self.config.second_lane.unwrap_or(0),
+            };
+            let arrival = start + self.config.wire_time + self.config.delay + jitter + late;
             self.number += 1;
             self.flights
                 .insert((arrival, self.number), Flight { to, bytes });

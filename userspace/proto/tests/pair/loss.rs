@@ -85,6 +85,34 @@ fn reordering_is_not_taken_for_loss() {
     }
 }
 
+/// A CPU of the sender that stands still for a while, with packets in its queue.
+#[test]
+fn lane_that_is_late_is_not_taken_for_loss() {
+    for ordered in [false, true] {
+        let link = LinkConfig {
+            second_lane: Some(5 * MS),
+            ..ten_gigabit()
+        };
+        let (pair, _) = transfer(&config(ordered), link, 1);
+        assert_eq!(pair.retransmits(), 0, "{}", pair.describe());
+    }
+}
+
+#[test]
+fn loss_among_two_lanes_costs_about_what_is_lost() {
+    for seed in 0..3 {
+        let link = LinkConfig {
+            loss: 10,
+            second_lane: Some(10 * US),
+            ..ten_gigabit()
+        };
+        let (pair, time) = transfer(&config(true), link, seed);
+        let lost = pair.link.lost;
+        assert!(pair.retransmits() <= lost + 10, "{}", pair.describe());
+        assert!(time < 4 * CLEAN, "{time} ns: {}", pair.describe());
+    }
+}
+
 #[test]
 fn duplication_causes_no_retransmission() {
     let link = LinkConfig {

@@ -320,6 +320,8 @@ impl Pair {
 
     /// Sends what there is to send and fetches the events.
     pub(crate) fn drive(&mut self, who: usize) {
+        let lane = self.link.lane(self.now);
+        self.ends[who].conn.set_lane(lane);
         while let Some(mut transmit) = self.ends[who].conn.poll_transmit(self.now) {
             let end = &mut self.ends[who];
             if end.withdrawn && matches!(transmit.payload, Payload::Reply(_)) {

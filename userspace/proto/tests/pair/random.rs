@@ -42,6 +42,7 @@ fn link(rng: &mut Rng) -> LinkConfig {
         duplicate: rng.pick(&[0, 10, 300]),
         corrupt: 0,
         wire_time: rng.pick(&[0, US, 10 * US]),
+        second_lane: rng.pick(&[None, None, Some(0), Some(5 * MS), Some(50 * MS)]),
     }
 }
 
@@ -65,6 +66,7 @@ fn run_lite(seed: u64) {
         jitter: 0,
         loss: 0,
         duplicate: 0,
+        second_lane: None,
         ..link(&mut rng)
     };
     schedule(rng, base, link);
