@@ -12,6 +12,7 @@ mod queue;
 mod receive;
 mod regions;
 mod srq;
+mod users;
 
 use kernel::{
     new_mutex,
@@ -246,7 +247,7 @@ impl Context {
     fn cq_destroy(&self, arg: usize) -> Result {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
-        if self.cqs.get(id).ok_or(ENOENT)?.in_use() {
+        if self.cqs.get(id).ok_or(ENOENT)?.users.any() {
             return Err(EBUSY);
         }
         self.cqs.remove(id);
@@ -276,7 +277,7 @@ impl Context {
     fn srq_destroy(&self, arg: usize) -> Result {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
-        if self.srqs.get(id).ok_or(ENOENT)?.in_use() {
+        if self.srqs.get(id).ok_or(ENOENT)?.users.any() {
             return Err(EBUSY);
         }
         self.srqs.remove(id);

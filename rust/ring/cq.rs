@@ -4,14 +4,10 @@
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        barrier::smp_mb,
-        Arc,
-    },
+    sync::{barrier::smp_mb, Arc},
 };
 
-use super::Hub;
+use super::{users::Users, Hub};
 use crate::kapi::{
     lock::{new_spinlock_bh, GuardBh, SpinLockBh},
     ring::{Cqe, Ring, Shared},
@@ -31,7 +27,7 @@ pub(crate) struct Cq {
     hub: Arc<Hub>,
     ring: Ring<Cqe>,
     /// Queue pairs that complete here.
-    users: Atomic<u32>,
+    pub(super) users: Users,
     #[pin]
     state: SpinLockBh<State>,
 }
@@ -49,7 +45,7 @@ impl Cq {
                 id,
                 hub: hub.clone(),
                 ring: Ring::new(&memory, 0, entries, 0)?,
-                users: Atomic::new(0),
+                users: Users::none(),
                 state <- new_spinlock_bh!(State { producer: 0, reserved: 0 }, "superp_cq"),
             }),
             GFP_KERNEL,
@@ -59,21 +55,6 @@ impl Cq {
     /// Its ring.
     pub(super) fn ring(&self) -> &Ring<Cqe> {
         &self.ring
-    }
-
-    /// A queue pair will complete here. The caller serialises this with [`Cq::in_use`].
-    pub(super) fn join(&self) {
-        self.users.add(1, Relaxed);
-    }
-
-    /// A queue pair will not complete here any more.
-    pub(super) fn leave(&self) {
-        self.users.fetch_sub(1, Relaxed);
-    }
-
-    /// Whether queue pairs complete here.
-    pub(super) fn in_use(&self) -> bool {
-        self.users.load(Relaxed) != 0
     }
 
     fn room(&self, state: &State) -> u32 {

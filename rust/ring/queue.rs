@@ -218,7 +218,7 @@ impl Queue {
             }),
             GFP_KERNEL,
         )?;
-        queue.send_cq.join();
+        queue.send_cq.users.join();
         if let Some(rq) = &queue.rq {
             rq.join();
         }
@@ -249,7 +249,7 @@ impl Queue {
     pub(super) fn close(&self) {
         self.flight.lock().closed = true;
         self.receiving.lock().close();
-        self.send_cq.leave();
+        self.send_cq.users.leave();
         if let Some(rq) = &self.rq {
             rq.leave();
         }

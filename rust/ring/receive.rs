@@ -79,17 +79,17 @@ pub(super) struct Receive {
 impl Receive {
     /// A queue pair receives here from now on.
     pub(super) fn join(&self) {
-        self.cq.join();
+        self.cq.users.join();
         if let Source::Shared(srq) = &self.source {
-            srq.join();
+            srq.users.join();
         }
     }
 
     /// It does not any more.
     pub(super) fn leave(&self) {
-        self.cq.leave();
+        self.cq.users.leave();
         if let Source::Shared(srq) = &self.source {
-            srq.leave();
+            srq.users.leave();
         }
     }
 }

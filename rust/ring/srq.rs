@@ -2,14 +2,9 @@
 
 //! Shared receive queues.
 
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc,
-    },
-};
+use kernel::{prelude::*, sync::Arc};
 
+use super::users::Users;
 use crate::{
     kapi::{
         lock::{new_spinlock_bh, SpinLockBh},
@@ -40,7 +35,7 @@ impl Taken {
 pub(crate) struct Srq {
     ring: Ring<Rqe>,
     /// Queue pairs that take entries from it.
-    users: Atomic<u32>,
+    pub(super) users: Users,
     /// The next entry; what the program sees is a copy.
     #[pin]
     consumer: SpinLockBh<u32>,
@@ -57,7 +52,7 @@ impl Srq {
         Arc::pin_init(
             try_pin_init!(Srq {
                 ring: Ring::new(&memory, 0, entries, segments)?,
-                users: Atomic::new(0),
+                users: Users::none(),
                 consumer <- new_spinlock_bh!(0, "superp_srq"),
             }),
             GFP_KERNEL,
@@ -67,21 +62,6 @@ impl Srq {
     /// Its ring.
     pub(super) fn ring(&self) -> &Ring<Rqe> {
         &self.ring
-    }
-
-    /// A queue pair will take entries. The caller serialises this with [`Srq::in_use`].
-    pub(super) fn join(&self) {
-        self.users.add(1, Relaxed);
-    }
-
-    /// A queue pair will not take entries any more.
-    pub(super) fn leave(&self) {
-        self.users.fetch_sub(1, Relaxed);
-    }
-
-    /// Whether queue pairs take entries from it.
-    pub(super) fn in_use(&self) -> bool {
-        self.users.load(Relaxed) != 0
     }
 
     /// Whether there is no entry. Any context.
