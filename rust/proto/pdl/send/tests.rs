@@ -304,6 +304,22 @@ fn what_another_lane_brought_earlier_is_evidence_by_age_only() {
 }
 
 #[test]
+fn lanes_are_told_apart_by_their_low_three_bits() {
+    for (lane, resent) in [(7, &[][..]), (8, &[0]), (15, &[]), (248, &[0])] {
+        let mut window = window(64, 0);
+        send(&mut window, 0, 1);
+        window.set_lane(lane);
+        send(&mut window, 0, 3);
+        take(&mut window, MS, &ack(u32::MAX, &[1, 2, 3]));
+        assert_eq!(retransmit(&mut window, MS), resent, "{lane}");
+        // Of lane 7 too what is missing is noticed.
+        send(&mut window, MS, 4);
+        take(&mut window, 2 * MS, &ack(u32::MAX, &[1, 2, 3, 5, 6, 7]));
+        assert_eq!(retransmit(&mut window, 2 * MS), [4], "{lane}");
+    }
+}
+
+#[test]
 fn what_a_lane_brought_long_ago_is_no_evidence_though_numbers_wrap() {
     let mut window = window(64, 0);
     send(&mut window, 0, 8);
