@@ -209,7 +209,7 @@ messages_end() { wait "$sender" || true; within holds "$folder/received"; kill "
 holds() { [ "$(stat -c %s "$1")" = "$(stat -c %s "$folder/messages")" ]; }
 
 soft_restart() {
-	local conn before count sender pings
+	local conn before count sender answered sent
 	conn=$(connection fx2 fx4)
 	before=$(life "$conn")
 	# As many as take about 6 s, so that the restart comes amid them.
@@ -234,9 +234,9 @@ soft_restart() {
 		"$count sent, 0 lost, sums are equal"
 	kill "$pinger" || true
 	wait "$pinger" || true
-	pings=$(jq -r '"\(.received) of \(.sent)"' "$folder/ping")
-	row_is '  round trips meanwhile' "${pings#* of } of ${pings#* of }" "$pings" \
-		"$pings answered, the longest took $(jq -r '."max-ns" / 1e6 | round' "$folder/ping") ms"
+	read -r answered sent < <(jq -r 'select(.sent > 0) | "\(.received) \(.sent)"' "$folder/ping") || answered=none sent=all
+	row_is '  round trips meanwhile' "$sent of $sent" "$answered of $sent" \
+		"$answered of $sent answered, the longest took $(jq -r '."max-ns" / 1e6 | round' "$folder/ping") ms"
 }
 
 drain() {
