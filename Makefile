@@ -4,12 +4,12 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 # Where the module's objects go: one folder for each kernel.
 OUT ?= build/native
-# The virtual machine of "make demo" and "make vm": qemu, uml or debug.
+# The virtual machine of "make demo", "make demo-fabric" and "make vm": qemu, uml or debug.
 VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs programs_install demo check check-long vm lint conformance bench bench-core mutants \
+.PHONY: modules modules_install install requirements clean help programs programs_install demo demo-fabric check check-long vm lint conformance bench bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
 modules: requirements
@@ -68,9 +68,11 @@ programs_install: programs
 	install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_superp
 	install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/superp.fish
 
-demo:
+demo: script := demo
+demo-fabric: script := fabric
+demo demo-fabric:
 	@$(VM)/cargo build --release --workspace --locked --quiet
-	@$(VM)/run $(VMHOME) -- selftests/demo/demo.sh
+	@$(VM)/run $(VMHOME) -- selftests/demo/$(script).sh
 
 check:
 	@$(VM)/check
@@ -118,6 +120,7 @@ help:
 	@echo '  make install          install the module and the programs'
 	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
+	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
 	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home'
 	@echo '  make bench            SUPERp beside TCP, rxe and bare frames: tables, build/bench.json, plots'

@@ -7,29 +7,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . lib/nodes.sh
 . lib/superp.sh
+. lib/report.sh
 trap nodes_down EXIT
 
 size=$((16 << 20))
 messages=1000
 bad_link='delay 200us 100us loss 1% reorder 25% 50% duplicate 1%'
 folder=$(mktemp -d)
-checked=0 wrong=0
-
-bold='' red='' green='' plain=''
-if [ -n "${TERM:-}" ] && [ "$TERM" != dumb ]; then
-	bold=$'\e[1m' red=$'\e[31m' green=$'\e[32m' plain=$'\e[0m'
-fi
-
-# judge YES-OR-NOT TEXT: counts a check and sets verdict.
-judge() {
-	checked=$((checked + 1))
-	if [ "$1" = yes ]; then
-		verdict=$green$2$plain
-	else
-		verdict="${red}WRONG  $2$plain"
-		wrong=$((wrong + 1))
-	fi
-}
 
 # row LINK WHAT BYTES SPEED PACKETS RETRANSMITS: a row of the table, with the verdict at its end.
 row() { printf '  %-12s %-22s %9s %8s %9s %12s   %s\n' "$@" "$verdict"; }
@@ -156,5 +140,4 @@ done
 printf '\n  %sA write that ends one byte behind the region%s\n' "$bold" "$plain"
 refusal
 
-printf '\n  %s%d of %d verified%s\n\n' "$bold" $((checked - wrong)) "$checked" "$plain"
-[ "$wrong" = 0 ]
+report_end
