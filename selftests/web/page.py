@@ -48,17 +48,18 @@ const behind = (node) => {
 };
 const found = [];
 for (const node of document.querySelectorAll("body *")) {
-  if (![...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()) || !node.checkVisibility()) continue;
-  if (node.matches(".skip, option")) continue;
+  const words = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+  if (!words || !node.checkVisibility() || node.matches(".skip, option")) continue;
   const [one, other] = [numbers(getComputedStyle(node).color), behind(node)].map(luminance);
   const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-  if (ratio < 4.5) found.push(`${node.tagName}.${node.className} "${node.textContent.slice(0, 30)}" ${ratio.toFixed(2)}`);
+  const text = node.textContent.slice(0, 30);
+  if (ratio < 4.5) found.push(`${node.tagName}.${node.className} "${text}" ${ratio.toFixed(2)}`);
 }
 return [document.querySelectorAll("body *").length, found];
 """
 
 
-def until(what, test, seconds=60):
+def until(what, test, seconds=30):
     end = time.monotonic() + seconds
     while not (found := test()):
         if time.monotonic() > end:
@@ -146,13 +147,17 @@ class Page:
 
     def text(self, selector):
         """Of all that matches, a line each, as it stands in the document."""
-        return self.js("return [...document.querySelectorAll(arguments[0])].map((n) => n.textContent).join('\\n')", selector)
+        return self.js(
+            "return [...document.querySelectorAll(arguments[0])].map((n) => n.textContent).join('\\n')", selector
+        )
 
     def visible(self, selector):
         return self.js("return Boolean(document.querySelector(arguments[0])?.checkVisibility())", selector)
 
-    def shows(self, selector, text, seconds=60):
-        until(lambda: f"{selector}: {text!r}, found {self.text(selector)!r}", lambda: text in self.text(selector), seconds)
+    def shows(self, selector, text, seconds=30):
+        until(
+            lambda: f"{selector}: {text!r}, found {self.text(selector)!r}", lambda: text in self.text(selector), seconds
+        )
 
     def cells(self):
         """Class and text of every cell, a list for each row."""
@@ -213,7 +218,10 @@ def cells():
     # A ring has fewer.
     file = agents.fabric(4).replace("mesh = ", "ring = ")
     manager.apply(file)
-    ring = [["self" if one == other else "none" if (one - other) % 4 == 2 else "established" for other in range(4)] for one in range(4)]
+    ring = [
+        ["self" if one == other else "none" if (one - other) % 4 == 2 else "established" for other in range(4)]
+        for one in range(4)
+    ]
     until(lambda: f"a ring: {page.cells()}", lambda: [[kind for kind, _ in row] for row in page.cells()] == ring)
     manager.apply(agents.fabric(4))
     until("all again", lambda: page.cells() == wanted)
@@ -246,17 +254,17 @@ def nodes():
 
 
 def number(text):
-    value, _, rest = text.partition(" ")
+    value, _, rest = text.partition("/")[0].partition(" ")
     return float(value) * {"k": 1e3, "M": 1e6, "G": 1e9}.get(rest[:1], 1)
 
 
 def rates():
-    page.shows("#sum-packets", "0 /s")
+    page.shows("#sum-packets", "0/s")
     if any("traffic" in end or "counters" in end for conn in manager.get("/v1/connections") for end in conn["ends"]):
         raise AssertionError("counters that nobody asked for")
     for agent in agents.all.values():
         agent.rate, agent.again = 1000, 20
-    near = lambda selector, wanted: until(  # noqa: E731
+    near = lambda selector, wanted: until(
         lambda: f"{selector} near {wanted}: {page.text(selector)}",
         lambda: page.text(selector)[0].isdigit() and 0.8 < number(page.text(selector)) / wanted < 1.2,
     )
@@ -277,7 +285,7 @@ def rates():
 
 
 def drill_down():
-    connection, side = manager.connection("xpu02", "xpu03")
+    connection, _ = manager.connection("xpu02", "xpu03")
     page.cell(2, 3).click()
     page.shows("#detail-heading", f"Connection {connection['connection']}")
     same(page.js("return decodeURIComponent(location.hash)"), f"#connection={connection['connection']}", "address")
@@ -302,10 +310,10 @@ def drill_down():
     page.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     page.all("#detail-close")[0].send_keys(Keys.ENTER)
     until("detail is closed", lambda: not page.visible("#detail"))
-    page.js("document.querySelector('#matrix td[tabindex=\"0\"]').focus()")
-    for key in (Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER):
+    same(page.driver.switch_to.active_element, page.cell(2, 3), "the focus is where it was opened")
+    for key in (Keys.ARROW_UP, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER):
         page.driver.switch_to.active_element.send_keys(key)
-    page.shows("#detail-heading", connection["connection"])
+    page.shows("#detail-heading", manager.connection("xpu01", "xpu04")[0]["connection"])
     page.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     until("Escape closes it", lambda: not page.visible("#detail"))
     page.open(f"{manager.url}/#connection=1@10.9.9.9-1@10.9.9.8")
@@ -342,7 +350,11 @@ def stays_down():
 
 
 def markup():
-    same(page.js("return document.querySelectorAll('main img, main script, b.text, td b').length"), 0, "elements made of text")
+    same(
+        page.js("return document.querySelectorAll('main img, main script, b.text, td b').length"),
+        0,
+        "elements made of text",
+    )
     if HOSTILE not in page.text("#events .text") or HOSTILE not in page.text("#nodes td"):
         raise AssertionError("the text is not there")
     for what in ("document.createElement('p').innerHTML = 'x'", "document.createElement('script').textContent = 'x'"):
@@ -356,7 +368,7 @@ def markup():
 
 def pause_and_filter():
     connection, side = manager.connection("xpu01", "xpu02")
-    shown = lambda: page.text("#events li")  # noqa: E731
+    shown = lambda: page.text("#events li")
     page.all("#events-pause")[0].click()
     before = shown()
     agents.call(agents.all[1].report_state, agents.all[1].conns[connection["ends"][side]["cid"]])
@@ -426,8 +438,12 @@ def sixty_four():
     page.shows("#running", "2016 of 2016")
     shown = time.monotonic() - begin
     note(f"64 nodes, 2016 connections: running after {booted:.2f} s, on the page after {shown:.2f} s")
-    flat = [cell for row in page.cells() for cell in row]
-    same((len(flat), flat.count(["self", ""]), flat.count(["established", "●"])), (4096, 64, 4032), "cells")
+
+    def count():
+        flat = [cell for row in page.cells() for cell in row]
+        return len(flat), flat.count(["self", ""]), flat.count(["established", "●"])
+
+    until(lambda: f"all cells: {count()}", lambda: count() == (4096, 64, 4032))
 
 
 def sixty_four_change():
@@ -438,7 +454,8 @@ def sixty_four_change():
     page.js(
         "window.written = new Set(); new MutationObserver((list) => { for (const change of list)"
         " if (change.target.closest('td')) window.written.add(change.target.closest('td')); })"
-        ".observe(document.getElementById('matrix'), { subtree: true, childList: true, attributes: true, characterData: true })"
+        ".observe(document.getElementById('matrix'),"
+        " { subtree: true, childList: true, attributes: true, characterData: true })"
     )
     large.apply(big.fabric(64, "rack", 'broken = "stop"\n'))
     until("it runs", large.running)
@@ -450,14 +467,19 @@ def sixty_four_change():
     note(f"a connection of 2016 breaks: in the matrix after {time.monotonic() - begin:.2f} s")
     until("the other too", lambda: page.cell(42, 17).get_attribute("class") == "broken", 30)
     same(page.js("return window.written.size"), 2, "cells that were written")
-    metrics = lambda: {m["name"]: m["value"] for m in page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}  # noqa: E731
+    metrics = lambda: {
+        m["name"]: m["value"] for m in page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    }
     page.driver.execute_cdp_cmd("Performance.enable", {})
-    rounds = lambda: int(page.js("return document.body.dataset.rendered"))  # noqa: E731
+    rounds = lambda: int(page.js("return document.body.dataset.rendered"))
     before, first = metrics(), rounds()
     until("some rounds", lambda: rounds() >= first + 4)
     after, count = metrics(), rounds() - first
     spent = 1000 * (after["TaskDuration"] - before["TaskDuration"]) / count
-    size = page.js("return performance.getEntriesByType('resource').filter((e) => e.name.includes('/v1/connections?')).at(-1).encodedBodySize")
+    size = page.js(
+        "return performance.getEntriesByType('resource')"
+        ".filter((entry) => entry.name.includes('/v1/connections?')).at(-1).encodedBodySize"
+    )
     note(f"64 nodes: an update is {size / 1000:.0f} kB of connections and {spent:.0f} ms of the browser's main thread")
 
 
