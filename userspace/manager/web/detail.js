@@ -180,7 +180,8 @@ export class Detail {
       return made;
     };
     const text = `Packets sent, the last two minutes; at most ${perSecond(most)}`;
-    const image = svg("svg", { viewBox: `0 0 ${CURVE - 1} 20`, preserveAspectRatio: "none", role: "img", "aria-label": text });
+    const size = { viewBox: `0 0 ${CURVE - 1} 20`, preserveAspectRatio: "none" };
+    const image = svg("svg", { ...size, role: "img", "aria-label": text });
     points.forEach((list, side) => {
       const place = (value, at) => `${CURVE - list.length + at},${(19.5 - (value / most) * 19).toFixed(2)}`;
       image.append(svg("polyline", { points: list.map(place).join(" "), class: `curve side${side}` }));
@@ -204,7 +205,9 @@ export class Detail {
       ...(settings.mtu === undefined ? [] : [["MTU", `${settings.mtu} B`]]),
       ...Object.entries(settings.params),
     ];
-    const items = list.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value))));
+    const items = list.map(([name, value]) => {
+      return element("div", {}, element("dt", {}, name), element("dd", {}, String(value)));
+    });
     return element("dl", { class: "facts small" }, ...items);
   }
 
@@ -213,7 +216,8 @@ export class Detail {
     const names = [...new Set(counters.flatMap(Object.keys))].sort();
     const value = (name, value) => {
       if (value === undefined) return "–";
-      return name.endsWith("-ns") ? `${quantity(value / 1e9 < 1 ? value / 1000 : value / 1e9)}${value / 1e9 < 1 ? "µs" : "s"}` : value.toLocaleString("en");
+      if (!name.endsWith("-ns")) return value.toLocaleString("en");
+      return value < 1e9 ? `${(value / 1000).toLocaleString("en")} µs` : `${(value / 1e9).toLocaleString("en")} s`;
     };
     const lines = names.map((name) => {
       const cells = counters.map((counters) => element("td", { class: "number" }, value(name, counters[name])));

@@ -62,6 +62,13 @@ export class Matrix {
   choose(keys) {
     this.#chosen = new Set(keys);
     this.#cells.forEach((cell, at) => this.#draw(cell, at));
+    // The focus comes back to what was open.
+    const open = this.#cells.findIndex((cell) => this.#isChosen(cell));
+    if (open >= 0 && !this.#isChosen(this.#cells[this.#at])) this.#stop(open);
+  }
+
+  #isChosen(cell) {
+    return Boolean(cell.ends?.some(([connection]) => this.#chosen.has(connection.connection)));
   }
 
   focus() {
@@ -106,7 +113,7 @@ export class Matrix {
         const level = rate === null ? -1 : LEVELS[mode].findLastIndex((from) => rate >= from);
         [kind, text] = level < 0 ? ["none", "–"] : [`${mode} level${level}`, BARS[level]];
       }
-      if (cell.ends.some(([connection]) => this.#chosen.has(connection.connection))) kind += " chosen";
+      if (this.#isChosen(cell)) kind += " chosen";
     } else if (Math.floor(at / count) === at % count) {
       kind = "self";
     }
@@ -146,8 +153,9 @@ export class Matrix {
       const want = connection.want === "run" ? "" : `; wanted: ${connection.want}`;
       return `${state}${why}${want}${rate}`;
     });
-    const more = ends.length > 1 ? `${ends.length} connections: ` : "";
-    const text = `${from} to ${to}: ${ends.length ? more + ends.join(" | ") : from === to ? "the node itself" : "no connection"}`;
+    if (ends.length > 1) ends[0] = `${ends.length} connections: ${ends[0]}`;
+    if (ends.length === 0) ends.push(from === to ? "the node itself" : "no connection");
+    const text = `${from} to ${to}: ${ends.join(" | ")}`;
     put(this.#tell, text);
     cell.node.setAttribute("aria-label", text);
   }
@@ -157,16 +165,20 @@ export class Matrix {
     if (!ends) return;
     this.#to(at);
     const [connection, side] = ends[0];
-    const other = connection.ends[1 - side].node;
-    this.#open(ends.length === 1 ? `connection=${connection.connection}` : `pair=${connection.ends[side].node}/${other}`);
+    const pair = `pair=${connection.ends[side].node}/${connection.ends[1 - side].node}`;
+    this.#open(ends.length === 1 ? `connection=${connection.connection}` : pair);
   }
 
   #to(at) {
+    this.#stop(at);
+    this.#cells[at].node.focus();
+  }
+
+  // The cell that the tabulator key goes to.
+  #stop(at) {
     this.#cells[this.#at]?.node.setAttribute("tabindex", "-1");
     this.#at = at;
-    const { node } = this.#cells[at];
-    node.setAttribute("tabindex", "0");
-    node.focus();
+    this.#cells[at].node.setAttribute("tabindex", "0");
   }
 
   #key(event) {
@@ -190,9 +202,8 @@ export class Matrix {
     const mode = this.#mode.value;
     const item = (kind, symbol, text) =>
       element("li", {}, element("span", { class: `key ${kind}`, "aria-hidden": "true" }, symbol), text);
-    const levels = (LEVELS[mode] ?? []).map((from, level, all) => {
-      const upTo = all[level + 1];
-      const text = level === 0 ? "none" : upTo ? `from ${from.toLocaleString("en")}/s` : `${from.toLocaleString("en")}/s or more`;
+    const levels = (LEVELS[mode] ?? []).map((from, level) => {
+      const text = level === 0 ? "none" : `from ${from.toLocaleString("en")}/s on`;
       return item(`${mode} level${level}`, BARS[level], text);
     });
     const states = Object.entries(STATES).reverse().filter(([state]) => mode === "state" || state !== "established");

@@ -116,11 +116,14 @@ export function quantity(value) {
   for (const [size, letter] of SCALE) {
     if (value >= size) return `${(value / size).toFixed(value / size < 10 ? 2 : 1)} ${letter}`;
   }
-  return value === 0 || value >= 10 ? `${Math.round(value)} ` : `${value.toFixed(1)} `;
+  return value === 0 || value >= 10 ? `${Math.round(value)}` : value.toFixed(1);
 }
 
 export function perSecond(value, unit = "") {
-  return `${quantity(value)}${unit}/s`;
+  const text = quantity(value);
+  // 1.2 MB/s, 12 B/s, 1.2 M packets/s, 1.2 M/s
+  const space = unit.length > 1 || (unit && !/[a-z]$/i.test(text)) ? " " : "";
+  return `${text}${space}${unit}/s`;
 }
 
 export function clock(ms) {

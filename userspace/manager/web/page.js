@@ -77,7 +77,8 @@ function found() {
 function lose(error) {
   since ??= Date.now();
   const why = error.name === "TypeError" ? "it cannot be reached" : error.message;
-  put(byId("lost"), `✕ No answer from the manager since ${clock(since)}: ${why}. What is shown is from before; this page tries again.`);
+  const told = `No answer from the manager since ${clock(since)}: ${why}.`;
+  put(byId("lost"), `✕ ${told} What is shown is from before; this page tries again.`);
   byId("lost").hidden = false;
   put(byId("live"), "✕ no manager");
   document.title = "✕ no manager – SUPERp";
@@ -130,7 +131,7 @@ function sums({ sum, totals, nodes, connections, fabric }) {
   tell("sum-bytes", known ? perSecond(sum.tx_bytes, "B") : "–");
   const share = sum.tx_packets > 0 ? ` (${((100 * sum.retransmits) / sum.tx_packets).toFixed(2)} %)` : "";
   tell("sum-retransmits", known ? `${perSecond(sum.retransmits)}${share}` : "–");
-  tell("sum-failed", known ? quantity(totals.failed).trim() : "–", totals.failed > 0);
+  tell("sum-failed", known ? quantity(totals.failed) : "–", totals.failed > 0);
   tell("sum-broken", connections.length ? `${totals.broken} of ${fabric.connections}` : "–", totals.broken > 0);
   const silent = nodes.filter((node) => !node.state).length;
   tell("sum-silent", `${silent} of ${nodes.length}`, silent > 0);
