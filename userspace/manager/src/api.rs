@@ -5,6 +5,7 @@ mod access;
 mod body;
 mod health;
 mod metrics;
+mod page;
 mod stream;
 
 use self::body::Body;
@@ -22,9 +23,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use superp_control::manager::{
-    AuditRecord, Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem,
+    AuditRecord, Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem, Traffic,
 };
-use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
+use superp_control::{ConnectionState, ConnectionStatus, LinkState, NodeState, Status};
 use utoipa::{IntoParams, OpenApi};
 
 /// Most events of one answer.
@@ -40,6 +41,16 @@ struct FileQuery {
 struct ConnectionsQuery {
     /// Only connections of this node.
     node: Option<String>,
+    /// With what they sent and received. Agents tell it from the first question on, until 10 s after the last.
+    #[serde(default)]
+    counters: bool,
+}
+
+#[derive(Deserialize, IntoParams)]
+struct ConnectionQuery {
+    /// With its counters. Agents tell them from the first question on, until 10 s after the last.
+    #[serde(default)]
+    counters: bool,
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -96,7 +107,7 @@ pub fn document() -> String {
 /// The interface, for [`superp_tls::serve`]: it has to be known who asks.
 pub fn router(manager: Manager) -> Router {
     let document = document();
-    Router::new()
+    page::routes()
         .route(
             "/openapi.json",
             get(|| async move { ([(header::CONTENT_TYPE, "application/json")], document) }),
@@ -170,10 +181,16 @@ fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
 /// How far the fabric is, and what is waited for.
 #[utoipa::path(get, path = "/v1/fabric", responses((status = 200, body = FabricStatus)))]
 async fn fabric(Shared(manager): Shared<Manager>) -> Json<FabricStatus> {
-    Json(manager.look(fabric_status))
+    let last = *manager.last_event().borrow();
+    Json(manager.look(|state, seen, term| fabric_status(state, seen, term, last)))
 }
 
-fn fabric_status(state: &State, seen: &BTreeMap<String, Seen>, term: u64) -> FabricStatus {
+fn fabric_status(
+    state: &State,
+    seen: &BTreeMap<String, Seen>,
+    term: u64,
+    last_event: u64,
+) -> FabricStatus {
     let fabric = &state.fabric;
     let running = |(key, conn): &(&ConnKey, &crate::state::ConnRecord)| {
         key.ends().iter().zip(&conn.nodes).all(|(end, node)| {
@@ -201,6 +218,7 @@ fn fabric_status(state: &State, seen: &BTreeMap<String, Seen>, term: u64) -> Fab
         connections: state.conns.len(),
         connections_running: state.conns.iter().filter(running).count(),
         waiting: decide::waiting(state, seen),
+        last_event,
     }
 }
 
@@ -257,6 +275,12 @@ fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Opti
         .conns
         .values()
         .filter(|conn| conn.nodes.iter().any(|node| node == name));
+    let devices = told.map(|status| status.devices.as_slice());
+    let down = devices.unwrap_or_default().iter().filter(|device| {
+        let is_port = |port: &crate::fabric::Port| port.dev == device.device;
+        device.state == LinkState::Down && record.node.ports.iter().any(is_port)
+    });
+    let capability = |name| record.capabilities.as_ref()?.get(name)?.as_str();
     Some(NodeStatus {
         name: name.to_owned(),
         agent: record.node.agent.clone(),
@@ -267,6 +291,8 @@ fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Opti
         generation: told.and_then(|status| status.generation),
         error: error.cloned(),
         leaving: record.leaving,
+        ports_down: down.map(|device| device.device.clone()).collect(),
+        agent_version: capability("agent_version").map(str::to_owned),
         connections: conns.count(),
         capabilities: None,
     })
@@ -279,6 +305,9 @@ async fn connections(
     Shared(manager): Shared<Manager>,
     Query(query): Query<ConnectionsQuery>,
 ) -> Json<Vec<Connection>> {
+    if query.counters {
+        manager.want_counters();
+    }
     Json(manager.look(|state, seen, _| {
         let wanted = |(_, conn): &(&ConnKey, &crate::state::ConnRecord)| {
             query
@@ -287,20 +316,36 @@ async fn connections(
                 .is_none_or(|node| conn.nodes.contains(node))
         };
         let keys = state.conns.iter().filter(wanted).map(|(key, _)| key);
-        keys.filter_map(|key| one_connection(state, seen, key))
+        keys.filter_map(|key| one_connection(state, seen, key, query.counters))
             .collect()
     }))
 }
 
 /// A connection.
-#[utoipa::path(get, path = "/v1/connections/{connection}", params(("connection" = String, Path)),
+#[utoipa::path(get, path = "/v1/connections/{connection}", params(("connection" = String, Path), ConnectionQuery),
     responses((status = 200, body = Connection), (status = 404, body = Problem)))]
-async fn connection(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+async fn connection(
+    Shared(manager): Shared<Manager>,
+    Path(text): Path<String>,
+    Query(query): Query<ConnectionQuery>,
+) -> Response {
     let key = match key(&text) {
         Ok(key) => key,
         Err(response) => return *response,
     };
-    match manager.look(|state, seen, _| one_connection(state, seen, &key)) {
+    if query.counters {
+        manager.want_counters();
+    }
+    let found = manager.look(|state, seen, _| {
+        let mut found = one_connection(state, seen, &key, query.counters)?;
+        if query.counters {
+            for end in &mut found.ends {
+                end.counters = counters(seen, &end.node, end.cid).map(|(_, all)| all.clone());
+            }
+        }
+        Some(found)
+    });
+    match found {
         Some(found) => Json(found).into_response(),
         None => problem(
             StatusCode::NOT_FOUND,
@@ -314,6 +359,7 @@ fn one_connection(
     state: &State,
     seen: &BTreeMap<String, Seen>,
     key: &ConnKey,
+    count: bool,
 ) -> Option<Connection> {
     let conn = state.conns.get(key)?;
     let ends = key.ends().into_iter().zip(&conn.nodes).map(|(end, node)| {
@@ -324,6 +370,8 @@ fn one_connection(
             cid: end.cid,
             state: told.map(|told| told.state),
             cause: told.and_then(|told| told.cause.clone()),
+            traffic: counters(seen, node, end.cid).filter(|_| count).map(traffic),
+            counters: None,
         }
     });
     Some(Connection {
@@ -334,6 +382,30 @@ fn one_connection(
         start_psn: conn.start_psn,
         settings: conn.settings.clone(),
     })
+}
+
+/// Counters of an end, and when they were told.
+fn counters<'a>(
+    seen: &'a BTreeMap<String, Seen>,
+    node: &str,
+    cid: u16,
+) -> Option<(u64, &'a BTreeMap<String, u64>)> {
+    let told = &seen.get(node)?.counters;
+    Some((told.time_ms, told.conns.get(&cid)?))
+}
+
+fn traffic((time_ms, counters): (u64, &BTreeMap<String, u64>)) -> Traffic {
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let again = ["retrans-fast", "retrans-rto", "retrans-full"].map(of);
+    Traffic {
+        time_ms,
+        tx_packets: of("tx-packets"),
+        rx_packets: of("rx-packets"),
+        tx_bytes: of("tx-bytes"),
+        rx_bytes: of("rx-bytes"),
+        retransmits: again.into_iter().fold(0, u64::saturating_add),
+        failed: of("failed"),
+    }
 }
 
 fn key(text: &str) -> Result<ConnKey, Box<Response>> {

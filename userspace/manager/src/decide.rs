@@ -10,6 +10,7 @@ use crate::plan::next_life;
 use crate::state::{Change, ConnKey, ConnRecord, Event, NodeRecord, Phase, State, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use superp_control as agent;
 use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
 
@@ -96,6 +97,17 @@ pub struct Seen {
     pub refused: Option<String>,
     /// Commands can be given now.
     pub idle: bool,
+    /// Counters that it told with its status, if they were asked for.
+    pub counters: Arc<Counters>,
+}
+
+/// Counters of a node's connections. Nothing is decided by them.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// When they were told, milliseconds since 1970.
+    pub time_ms: u64,
+    /// By the id at this node, then by name.
+    pub conns: BTreeMap<u16, BTreeMap<String, u64>>,
 }
 
 /// What is to be done.

@@ -3,7 +3,7 @@
 
 mod requests;
 
-use crate::decide::{self, Command, Decision, Seen};
+use crate::decide::{self, Command, Counters, Decision, Seen};
 use crate::fabric::Mistake;
 use crate::state::{now_ms, Change, Event, NodeRecord, State};
 use crate::store::{Store, StoreError};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use superp_control::{
     AgentClient, ClientError, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
+    Status,
 };
 use superp_tls::{Role, Tls};
 use tokio::sync::{watch, Notify, OwnedSemaphorePermit, Semaphore};
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the agent may wait for a report before it answers that there is none.
 const REPORT_WAIT: Duration = Duration::from_secs(20);
+
+/// So long after somebody asked for counters, agents are asked for them.
+const COUNTED: Duration = Duration::from_secs(10);
 
 /// A store that was written so lately is taken for one that can be written.
 const WRITTEN: Duration = Duration::from_secs(2);
@@ -97,6 +101,8 @@ struct Inner {
     counts: Counts,
     /// When the store was last written.
     written: Option<Instant>,
+    /// When somebody last asked for counters of connections.
+    counted: Option<Instant>,
 }
 
 /// What the manager did since it was started.
@@ -158,6 +164,7 @@ impl Manager {
             slots: BTreeMap::new(),
             counts: Counts::default(),
             written: None,
+            counted: None,
         };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
@@ -227,6 +234,11 @@ impl Manager {
         let result = inner.store.probe(term);
         self.stored(&mut inner, &result);
         result
+    }
+
+    /// Has agents tell the counters of their connections, for a while: they are many.
+    pub fn want_counters(&self) {
+        self.lock().counted = Some(Instant::now());
     }
 
     /// What the manager did since it was started.
@@ -373,14 +385,15 @@ impl Manager {
     /// Carries out the commands for a node, and looks at it, for ever.
     async fn attend(&self, name: &str, client: &AgentClient, poke: &Notify) {
         loop {
-            let (commands, term, generation) = {
+            let (commands, term, generation, count) = {
                 let mut inner = self.lock();
                 let (term, generation) = (inner.term, inner.state.fabric.generation);
+                let count = inner.counted.is_some_and(|when| when.elapsed() < COUNTED);
                 let commands = inner
                     .slots
                     .get_mut(name)
                     .map(|slot| std::mem::take(&mut slot.commands));
-                (commands.unwrap_or_default(), term, generation)
+                (commands.unwrap_or_default(), term, generation, count)
             };
             let mut refused = None;
             for command in commands {
@@ -399,8 +412,12 @@ impl Manager {
                     break;
                 }
             }
-            let status = match tokio::time::timeout(PATIENCE, client.status(false)).await {
-                Ok(Ok(status)) => Ok(status),
+            let mut counters = Arc::default();
+            let status = match tokio::time::timeout(PATIENCE, client.status(count)).await {
+                Ok(Ok(mut status)) => {
+                    counters = Arc::new(take_counters(&mut status));
+                    Ok(status)
+                }
                 Ok(Err(error)) => Err(short(client.base(), &error)),
                 Err(_) => Err(format!("no answer from {}", client.base())),
             };
@@ -410,6 +427,7 @@ impl Manager {
                     status,
                     refused: refused.clone(),
                     idle: refused.is_none(),
+                    counters,
                 },
             );
             if refused.is_some() {
@@ -598,6 +616,16 @@ impl Manager {
             slot.poke.notify_one();
         }
         stored
+    }
+}
+
+/// Counters apart from the status, which is copied for every decision.
+fn take_counters(status: &mut Status) -> Counters {
+    let told =
+        |conn: &mut superp_control::ConnectionStatus| Some((conn.cid, conn.counters.take()?));
+    Counters {
+        time_ms: now_ms(),
+        conns: status.connections.iter_mut().filter_map(told).collect(),
     }
 }
 

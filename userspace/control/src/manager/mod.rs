@@ -49,6 +49,9 @@ pub struct FabricStatus {
     pub connections_running: usize,
     /// What is waited for, a sentence each.
     pub waiting: Vec<String>,
+    /// Number of the last event; 0 without one.
+    #[serde(default)]
+    pub last_event: u64,
 }
 
 /// A node.
@@ -76,6 +79,12 @@ pub struct NodeStatus {
     pub error: Option<String>,
     /// It is removed from the fabric once it is shut down.
     pub leaving: bool,
+    /// Those of its ports that cannot send and receive, as its agent told last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports_down: Vec<String>,
+    /// Version of its agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
     /// Connections that it is to have.
     pub connections: usize,
     /// What its agent told of itself: the document `GET /v1/capabilities` of agents. Only when one node is asked for.
@@ -116,6 +125,37 @@ pub struct ConnectionEnd {
     /// Why it is in that state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// What it sent and received, once counters were asked for and its agent told them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
+    /// All its counters, named as in the netlink specification. Only when one connection is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<BTreeMap<String, u64>>,
+}
+
+/// What an end of a connection sent and received since it was created or reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Traffic {
+    /// When its agent told, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// Packets sent, retransmissions included.
+    pub tx_packets: u64,
+    /// Packets received and taken.
+    pub rx_packets: u64,
+    /// Bytes of data blocks sent, retransmissions not included.
+    pub tx_bytes: u64,
+    /// Bytes of data blocks received and delivered.
+    pub rx_bytes: u64,
+    /// Packets sent again, for whatever reason.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retransmits: u64,
+    /// Transactions completed with an error.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A refusal (RFC 9457).

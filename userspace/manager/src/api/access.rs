@@ -5,7 +5,7 @@ use super::problem;
 use crate::engine::Manager;
 use crate::state::now_ms;
 use axum::extract::{Request, State as Shared};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::Extension;
@@ -36,6 +36,12 @@ fn cut(text: &str) -> String {
     text[..end].to_owned()
 }
 
+/// Whether it is not a browser that asks for a page of another site, with the certificate of its user.
+fn own_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_none_or(|site| site == "same-origin" || site == "none")
+}
+
 /// Passes on what the role allows, and records what is to change something.
 pub(super) async fn guard(
     Shared(manager): Shared<Manager>,
@@ -59,14 +65,12 @@ pub(super) async fn guard(
         false => &[Role::Operator],
     };
     let allowed = caller.may(roles, &what);
-    let (who, role) = caller.who();
-    let refuse = |why: &String| {
-        problem(
-            StatusCode::FORBIDDEN,
-            "The role does not allow it",
-            why.as_str(),
-        )
+    let allowed = match reads || own_site(request.headers()) {
+        true => allowed,
+        false => Err(format!("{what} comes from a web page of another site")),
     };
+    let (who, role) = caller.who();
+    let refuse = |why: &String| problem(StatusCode::FORBIDDEN, "It is not allowed", why.as_str());
     if reads {
         return match &allowed {
             Ok(()) => next.run(request).await,

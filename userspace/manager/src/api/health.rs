@@ -64,7 +64,7 @@ pub(super) async fn readyz(Shared(manager): Shared<Manager>) -> Response {
 pub(super) async fn numbers(Shared(manager): Shared<Manager>) -> Response {
     let (counts, last) = (manager.counts(), *manager.last_event().borrow());
     let text = manager.look(|state, seen, term| {
-        let status = fabric_status(state, seen, term);
+        let status = fabric_status(state, seen, term, last);
         metrics::metrics(&status, state, seen, &counts, last)
     });
     let kind = [(header::CONTENT_TYPE, superp_control::prometheus::MEDIA_TYPE)];

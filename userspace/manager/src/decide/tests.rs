@@ -32,6 +32,7 @@ impl Lab {
                     status: Ok(fresh()),
                     refused: None,
                     idle: true,
+                    counters: Arc::default(),
                 },
             );
         }

@@ -71,6 +71,8 @@ pub(crate) struct Kernel {
     pub(crate) configuration: Option<Configuration>,
     pub(crate) conns: BTreeMap<u16, ConnectionStatus>,
     pub(crate) reports: Vec<superp_control::Report>,
+    /// How often it told counters.
+    pub(crate) counted: u64,
 }
 
 impl Kernel {
@@ -267,8 +269,30 @@ async fn capabilities(State(agent): Shared) -> Json<Capabilities> {
     })
 }
 
-async fn status(State(agent): Shared) -> Json<Status> {
-    let kernel = agent.lock();
+async fn status(
+    State(agent): Shared,
+    Query(query): Query<HashMap<String, String>>,
+) -> Json<Status> {
+    let mut kernel = agent.lock();
+    let mut conns: Vec<_> = kernel.conns.values().cloned().collect();
+    if query.get("counters").is_none_or(|wanted| wanted != "false") {
+        kernel.counted += 1;
+        for conn in &mut conns {
+            let counters = [
+                ("tx-packets", 100 + u64::from(conn.cid)),
+                ("rx-packets", 90),
+                ("tx-bytes", 5000),
+                ("rx-bytes", 4000),
+                ("retrans-fast", 4),
+                ("retrans-rto", 2),
+                ("retrans-full", 1),
+                ("failed", 3),
+                ("srtt-ns", 20_000),
+            ];
+            let named = counters.map(|(name, value)| (name.to_owned(), value));
+            conn.counters = Some(named.into());
+        }
+    }
     Json(Status {
         instance: kernel.instance.clone(),
         state: kernel.state(),
@@ -280,7 +304,7 @@ async fn status(State(agent): Shared) -> Json<Status> {
         term: kernel.term,
         differences: Vec::new(),
         devices: Vec::new(),
-        connections: kernel.conns.values().cloned().collect(),
+        connections: conns,
         queue_pairs: 0,
         regions: 0,
         drops: BTreeMap::new(),

@@ -3,6 +3,7 @@
 
 mod agent;
 mod observe;
+mod page;
 mod secure;
 
 use agent::{Agent, Crash, World};
