@@ -82,18 +82,23 @@ class Bench:
     def superp_up(self):
         for number in (1, 2):
             self.nodes.superp(number, "dev", "add", "eth0")
-        for cid, encapsulation in ((SUNH, "sunh"), (UDP, "udp4"), (UNPACKED, "sunh")):
-            for number in (1, 2):
-                if cid == UNPACKED:
-                    self.nodes.superp(number, "param", "set", "tal_max_ops_per_pkt", "1")
-                self.nodes.superp(
-                    number, "conn", "add", str(cid), "peer", f"10.23.0.{3 - number}", "peer-cid", str(cid),
-                    "encap", encapsulation, "dev", "eth0", "local", f"10.23.0.{number}", "ext", "on",
-                )  # fmt: skip
-                self.nodes.superp(number, "conn", "start", str(cid))
+        for cid, encapsulation in ((SUNH, "sunh"), (UDP, "udp4")):
+            self.connection_up(cid, encapsulation)
         self.connections_up()
+        # The last: connections keep the parameters they are made with.
+        for number in (1, 2):
+            self.nodes.superp(number, "param", "set", "tal_max_ops_per_pkt", "1")
+        self.connection_up(UNPACKED, "sunh")
         self.serve("superp", "-j", "perf", "serve", "--size", "16M").readline()
         self.versions["superp"] = run("superp", "--version").split()[-1]
+
+    def connection_up(self, cid, encapsulation):
+        for number in (1, 2):
+            self.nodes.superp(
+                number, "conn", "add", str(cid), "peer", f"10.23.0.{3 - number}", "peer-cid", str(cid),
+                "encap", encapsulation, "dev", "eth0", "local", f"10.23.0.{number}", "ext", "on",
+            )  # fmt: skip
+            self.nodes.superp(number, "conn", "start", str(cid))
 
     def connections_up(self):
         """Many connections between two more addresses."""
