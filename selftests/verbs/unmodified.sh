@@ -53,6 +53,24 @@ devinfo() {
 	says 'state:\s+PORT_DOWN' "$said"
 }
 
+# What becomes of the port and of its addresses, by a program that waits for it; it prints at once only if told.
+async_events() {
+	local watcher status=0
+	ip netns exec "$nodeA" superp run -- stdbuf -oL ibv_asyncwatch -d superp >/tmp/unmodified-events 2>&1 &
+	watcher=$!
+	nodes_wait 20 grep -q 'async event FD' /tmp/unmodified-events &&
+		ip -n "$nodeA" link set eth0 down && nodes_wait 10 told PORT_ERR &&
+		ip -n "$nodeA" link set eth0 up && nodes_wait 10 told PORT_ACTIVE &&
+		ip -n "$nodeA" address add 10.23.0.77/16 dev eth0 && nodes_wait 10 told GID_CHANGE || status=1
+	ip -n "$nodeA" address delete 10.23.0.77/16 dev eth0
+	kill "$watcher"
+	wait "$watcher" || true
+	cat /tmp/unmodified-events
+	nodes_wait 5 nodes_running "$nodeA" eth0 || return 1
+	return "$status"
+}
+told() { grep -q "event_type IBV_EVENT_$1 .*, port 1" /tmp/unmodified-events; }
+
 # pingpong PROGRAM INDEX OPTION…: with the GID of that index; B compares what it received.
 pingpong() {
 	pair 18515 "$1" -d superp -g "$2" -n 100 -c "${@:3}" || return 1
@@ -100,6 +118,7 @@ tap_case "a program that is none is told" refused 'no-such-program' no-such-prog
 tap_case "other programs run, with their arguments and status" \
 	tap_equal 'a  b' "$(on "$nodeA" superp run -- echo 'a  b')" "what it printed"
 tap_case "ibv_devinfo: the port and its addresses" devinfo
+tap_case "ibv_asyncwatch: what becomes of the port and its addresses" async_events
 tap_case "without a connection" unfit "no established connection leads to the peer"
 tap_case "with an unordered connection" unfit_connection 'the connection is not ordered' ext on ordered off
 tap_case "with a connection without extensions" unfit_connection 'the connection has no extensions' ext off

@@ -15,6 +15,7 @@ use super::context::{
 };
 use super::device::{device_guid, device_name, open_device, Devices};
 use super::domain::{alloc_pd, dealloc_pd, dereg_mr, reg_mr, reg_mr_iova};
+use super::events::get_async_event;
 use super::queue::{create_qp, destroy_qp, modify_qp, query_qp, to_extended};
 use super::srq::{create_srq, destroy_srq, query_srq};
 use super::{context, device, set_errno, Failure};
@@ -151,7 +152,7 @@ functions! {
     fn ibv_get_device_index(device: *mut ibv_device) -> c_int = no_index;
     fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context = open_device;
     fn ibv_close_device(context: *mut ibv_context) -> c_int = close_device;
-    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int = no_event;
+    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int = get_async_event;
     fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int = query_device;
     fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int = query_port_old;
     fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int = query_gid;
@@ -204,12 +205,6 @@ functions! {
 
 /// The device has no index: -1.
 unsafe fn no_index(_device: *mut ibv_device) -> c_int {
-    -1
-}
-
-/// No asynchronous events are told: -1.
-unsafe fn no_event(_context: *mut ibv_context, _event: *mut ibv_async_event) -> c_int {
-    set_errno(libc::EOPNOTSUPP);
     -1
 }
 

@@ -3,6 +3,7 @@
 
 use super::abi::*;
 use super::context::{event_fd, Context};
+use super::events::PortEvents;
 use super::{code, errno, give, lock, minus_one};
 use libc::{c_int, c_uint, c_void};
 use std::collections::{HashMap, VecDeque};
@@ -69,46 +70,54 @@ impl Waiting {
 }
 
 /// Gives the events of a context to its channels: the kernel has those of all completion queues on one
-/// descriptor, but programs wait for those of one channel by its own.
+/// descriptor, but programs wait for those of one channel by its own. Those of the port it notices itself.
 pub(super) struct Router {
     context: superp_verbs::Context,
+    events: PortEvents,
     /// Completion queues by their numbers in the context.
     queues: Mutex<HashMap<u32, CqPointer>>,
     /// Readable when the thread is to end.
     stop: OwnedFd,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that has the thread: one that it forks has the memory, and no thread.
+    process: u32,
 }
 
 impl Router {
+    /// Starts its thread.
     pub(super) fn new(context: superp_verbs::Context) -> Result<Arc<Self>, c_int> {
-        Ok(Arc::new(Self {
+        let router = Arc::new(Self {
             context,
+            events: PortEvents::new()?,
             queues: Mutex::default(),
             stop: event_fd(0)?,
             thread: Mutex::default(),
-        }))
+            process: std::process::id(),
+        });
+        let runs = router.clone();
+        let builder = std::thread::Builder::new().name("superp-events".into());
+        let started = without_signals(|| builder.spawn(move || runs.run()));
+        let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EAGAIN);
+        *lock(&router.thread) = Some(started.map_err(failed)?);
+        Ok(router)
     }
 
-    /// Starts the thread if there is none.
-    fn start(self: &Arc<Self>) -> Result<(), c_int> {
-        let mut thread = lock(&self.thread);
-        if thread.is_none() {
-            let router = self.clone();
-            let builder = std::thread::Builder::new().name("superp-events".into());
-            let started = without_signals(|| builder.spawn(move || router.run()));
-            let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EAGAIN);
-            *thread = Some(started.map_err(failed)?);
-        }
-        Ok(())
+    pub(super) fn events(&self) -> &PortEvents {
+        &self.events
     }
 
     /// Ends the thread.
     pub(super) fn stop(&self) {
-        if let Some(thread) = lock(&self.thread).take() {
-            add_one(&self.stop);
-            // It does not panic; what would be done about it?
-            let _ = thread.join();
+        let Some(thread) = lock(&self.thread).take() else {
+            return;
+        };
+        if self.process != std::process::id() {
+            // Nobody to wait for; and the descriptors are those of the process that goes on.
+            return std::mem::forget(thread);
         }
+        add_one(&self.stop);
+        // It does not panic; what would be done about it?
+        let _ = thread.join();
     }
 
     fn run(&self) {
@@ -117,12 +126,16 @@ impl Router {
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut both = [self.stop.as_raw_fd(), self.context.as_raw_fd()].map(readable);
+        let (stop, context) = (self.stop.as_raw_fd(), self.context.as_raw_fd());
+        let mut any = [stop, context, self.events.changes()].map(readable);
         loop {
-            // SAFETY: Two descriptors, valid for the call.
-            let ready = unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
-            if ready > 0 && both[0].revents != 0 {
+            // SAFETY: Three descriptors, valid for the call.
+            let ready = unsafe { libc::poll(any.as_mut_ptr(), 3, -1) };
+            if ready > 0 && any[0].revents != 0 {
                 return;
+            }
+            if ready > 0 && any[2].revents != 0 {
+                self.events.look();
             }
             while let Some(number) = self.context.socket().take_event() {
                 self.give(number);
@@ -161,7 +174,7 @@ fn without_signals<T>(run: impl FnOnce() -> T) -> T {
 }
 
 /// Makes an eventfd readable.
-fn add_one(fd: &OwnedFd) {
+pub(super) fn add_one(fd: &OwnedFd) {
     let one: u64 = 1;
     let from: *const u64 = &one;
     // It fails only if 2^64 - 1 events wait.
@@ -171,7 +184,6 @@ fn add_one(fd: &OwnedFd) {
 
 fn new_channel(context: *mut ibv_context, own: &Context) -> Result<Channel, c_int> {
     let signal = event_fd(0)?;
-    own.router.start()?;
     Ok(Channel {
         public: ibv_comp_channel {
             context,

@@ -52,8 +52,6 @@ pub(super) struct Context {
     pub(super) numbers: [AtomicU32; uapi::SUPERP_MAX_RING_QPS as usize],
     /// Each object of the context has one more.
     pub(super) users: Arc<()>,
-    /// Never has an event.
-    _async: OwnedFd,
 }
 
 /// An eventfd.
@@ -71,7 +69,7 @@ pub(super) fn event_fd(flags: c_int) -> Result<OwnedFd, c_int> {
 impl Context {
     pub(super) fn open(device: *mut ibv_device) -> Result<Self, c_int> {
         let context = superp_verbs::Context::open().map_err(errno)?;
-        let events = event_fd(0)?;
+        let router = Router::new(context.clone())?;
         let mut public = verbs_context {
             query_port: Some(query_port),
             query_device_ex: Some(query_device_ex),
@@ -86,17 +84,16 @@ impl Context {
         public.context.ops.post_recv = Some(post_receive);
         public.context.ops.post_srq_recv = Some(post_shared_receive);
         public.context.cmd_fd = context.as_raw_fd();
-        public.context.async_fd = events.as_raw_fd();
+        public.context.async_fd = router.events().signal();
         public.context.num_comp_vectors = 1;
         public.context.abi_compat = EXTENDED as *mut _;
         Ok(Self {
             public,
-            router: Router::new(context.clone())?,
+            router,
             context,
             regions: RwLock::default(),
             numbers: std::array::from_fn(|_| AtomicU32::new(0)),
             users: Arc::default(),
-            _async: events,
         })
     }
 

@@ -15,6 +15,7 @@ mod completion;
 mod context;
 mod device;
 mod domain;
+mod events;
 mod extended;
 mod post;
 mod queue;
