@@ -4,6 +4,7 @@
 mod access;
 mod asked;
 mod body;
+mod document;
 mod health;
 mod metrics;
 mod page;
@@ -11,6 +12,7 @@ mod stream;
 
 use self::asked::{Asked, Name, Number};
 use self::body::Body;
+use self::document::Refusals;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
 use crate::plan::Plan;
@@ -34,12 +36,14 @@ use utoipa::{IntoParams, OpenApi};
 const EVENTS_AT_ONCE: u64 = 1000;
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct FileQuery {
     /// Name of the file, for its mistakes.
     path: Option<String>,
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct ConnectionsQuery {
     /// Only connections of this node.
     node: Option<String>,
@@ -49,6 +53,7 @@ struct ConnectionsQuery {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct ConnectionQuery {
     /// With its counters. Agents tell them from the first question on, until 10 s after the last.
     #[serde(default)]
@@ -56,6 +61,7 @@ struct ConnectionQuery {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct EventsQuery {
     /// Events with numbers above this one.
     #[serde(default)]
@@ -99,7 +105,8 @@ struct EventsQuery {
         health::livez,
         health::readyz,
         health::numbers
-    )
+    ),
+    modifiers(&Refusals)
 )]
 struct Document;
 
@@ -463,6 +470,7 @@ async fn events(Shared(manager): Shared<Manager>, Asked(query): Asked<EventsQuer
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct AuditQuery {
     /// Records with numbers above this one.
     #[serde(default)]

@@ -23,6 +23,7 @@ const BATCH: u64 = 100;
 const SILENCE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
     /// Events with numbers above this one. Without it, and without `Last-Event-ID`, those to come.
     #[param(value_type = Option<u64>)]
@@ -36,7 +37,8 @@ pub(super) struct StreamQuery {
 /// number by `Last-Event-ID`, which goes before `after`, and misses nothing that is kept.
 #[utoipa::path(get, path = "/v1/events/stream",
     params(StreamQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event that is known.")),
-    responses((status = 200, body = String, content_type = "text/event-stream"),
+    responses((status = 200, body = std::collections::BTreeMap<String, String>, content_type = "text/event-stream",
+            description = "Messages, each of them fields with a text: `id`, `event`, `data`."),
         (status = 400, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn stream(
     Shared(manager): Shared<Manager>,
