@@ -185,6 +185,15 @@ class Agent:
             writer.close()
 
 
+def fabric(prefix, count, name="lab", more=""):
+    """A fabric file: so many nodes, all connected to all."""
+    return (
+        f'fabric = "{name}"\n{more}[[nodes]]\nhosts = "xpu[01-{count:02}]"\nagent = "{prefix}.{{n}}:7779"\n'
+        'address = "10.23.0.{n}"\nports = [{ dev = "eth0" }, { dev = "eth1", encap = ["udp"] }]\n'
+        f'[[connections]]\nmesh = "xpu[01-{count:02}]"\next = true\n'
+    )
+
+
 class Agents:
     """Agents in a thread of their own: NUMBER is at PREFIX.NUMBER:7779."""
 
@@ -221,9 +230,4 @@ class Agents:
         self.call(act, self.all[number])
 
     def fabric(self, count, name="lab", more=""):
-        """A fabric file: so many nodes, all connected to all."""
-        return (
-            f'fabric = "{name}"\n{more}[[nodes]]\nhosts = "xpu[01-{count:02}]"\nagent = "{self.prefix}.{{n}}:7779"\n'
-            'address = "10.23.0.{n}"\nports = [{ dev = "eth0" }, { dev = "eth1", encap = ["udp"] }]\n'
-            f'[[connections]]\nmesh = "xpu[01-{count:02}]"\next = true\n'
-        )
+        return fabric(self.prefix, count, name, more)

@@ -3,16 +3,11 @@
 """The web page of superp-cm in a headless Chromium, among simulated agents, in a network namespace of its own.
 Runs in the build root: selftests/vm/in-root selftests/web/page.py. Pictures are left in build/results/page."""
 
-import contextlib
-import json
 import os
 import pathlib
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -20,12 +15,12 @@ sys.path[:0] = [str(TOP / "selftests/robust"), str(TOP / "selftests/web")]
 sys.dont_write_bytecode = True
 
 from agents import Agents  # noqa: E402
+from manager import Manager, same, until  # noqa: E402
 from node import Results, run  # noqa: E402
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-MANAGER = TOP / "build/userspace/release/superp-cm"
 PICTURES = TOP / "build/results/page"
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -57,67 +52,6 @@ for (const node of document.querySelectorAll("body *")) {
 }
 return [document.querySelectorAll("body *").length, found];
 """
-
-
-def until(what, test, seconds=30):
-    end = time.monotonic() + seconds
-    while not (found := test()):
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.05)
-    return found
-
-
-def same(found, wanted, what):
-    if found != wanted:
-        raise AssertionError(f"{what}: wanted {wanted!r}, found {found!r}")
-
-
-class Manager:
-    """superp-cm with a store of its own, at a port that nobody else has in this namespace."""
-
-    def __init__(self, folder, port):
-        self.store, self.port, self.process = folder / f"manager-{port}.db", port, None
-        self.log = open(folder / f"log-{port}", "a")
-        self.url = f"http://127.0.0.1:{port}"
-
-    def up(self):
-        listen = f"127.0.0.1:{self.port}"
-        command = [MANAGER, "serve", "--listen", listen, "--store", self.store]
-        self.process = subprocess.Popen(command, stderr=self.log)
-        until("the manager answers", self.alive)
-
-    def alive(self):
-        same(self.process.poll(), None, "status of the manager's process")
-        with contextlib.suppress(urllib.error.URLError):
-            return self.get("/livez")
-
-    def kill(self):
-        if self.process:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-        self.process = None
-
-    def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
-            return json.load(answer)
-
-    def apply(self, file):
-        with urllib.request.urlopen(self.url + "/v1/apply", file.encode(), timeout=60) as answer:
-            return json.load(answer)
-
-    def running(self):
-        fabric = self.get("/v1/fabric")
-        done = fabric["phase"] == "running" and fabric["connections_running"] == fabric["connections"]
-        return fabric if done and not fabric["waiting"] else None
-
-    def connection(self, one, other):
-        """The connection of two nodes, and the side of the first."""
-        for connection in self.get("/v1/connections"):
-            nodes = [end["node"] for end in connection["ends"]]
-            if {one, other} == set(nodes):
-                return connection, nodes.index(one)
-        raise AssertionError(f"no connection of {one} and {other}")
 
 
 class Page:

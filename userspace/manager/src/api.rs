@@ -2,20 +2,24 @@
 //! The REST interface of the manager; `GET /openapi.json` describes it.
 
 mod access;
+mod asked;
 mod body;
+mod document;
 mod health;
 mod metrics;
 mod page;
 mod stream;
 
+use self::asked::{Asked, Name, Number};
 use self::body::Body;
+use self::document::Refusals;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
 use crate::plan::Plan;
 use crate::state::{ConnKey, Event, State, Want};
 use crate::{decide, decide::Seen};
-use axum::extract::{DefaultBodyLimit, Path, Query, State as Shared};
-use axum::http::{header, StatusCode};
+use axum::extract::{DefaultBodyLimit, State as Shared};
+use axum::http::{header, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{middleware, Extension, Json, Router};
@@ -32,12 +36,14 @@ use utoipa::{IntoParams, OpenApi};
 const EVENTS_AT_ONCE: u64 = 1000;
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct FileQuery {
     /// Name of the file, for its mistakes.
     path: Option<String>,
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct ConnectionsQuery {
     /// Only connections of this node.
     node: Option<String>,
@@ -47,6 +53,7 @@ struct ConnectionsQuery {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct ConnectionQuery {
     /// With its counters. Agents tell them from the first question on, until 10 s after the last.
     #[serde(default)]
@@ -54,15 +61,19 @@ struct ConnectionQuery {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct EventsQuery {
     /// Events with numbers above this one.
     #[serde(default)]
-    after: u64,
-    /// So many at most, 1000 at most.
-    limit: Option<u64>,
-    /// Seconds to wait for one, 60 at most.
+    #[param(value_type = u64)]
+    after: Number,
+    /// So many at most; 1000 where more are asked for, or nothing is.
+    #[param(value_type = Option<u64>)]
+    limit: Option<Number>,
+    /// Seconds to wait for one; 60 where more are asked for.
     #[serde(default)]
-    wait: u64,
+    #[param(value_type = u64)]
+    wait: Number,
 }
 
 #[derive(OpenApi)]
@@ -94,7 +105,8 @@ struct EventsQuery {
         health::livez,
         health::readyz,
         health::numbers
-    )
+    ),
+    modifiers(&Refusals)
 )]
 struct Document;
 
@@ -139,6 +151,16 @@ pub fn router(manager: Manager) -> Router {
                 StatusCode::NOT_FOUND,
                 "There is no such thing",
                 "GET /openapi.json tells what there is",
+            )
+        })
+        .method_not_allowed_fallback(|method: Method, uri: Uri| async move {
+            problem(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "There is no such request",
+                format!(
+                    "{} cannot be asked with {method}, but with what Allow lists",
+                    uri.path()
+                ),
             )
         })
         .layer(DefaultBodyLimit::max(body::MAX))
@@ -249,7 +271,7 @@ async fn nodes(Shared(manager): Shared<Manager>) -> Json<Vec<NodeStatus>> {
 /// A node, with its capabilities.
 #[utoipa::path(get, path = "/v1/nodes/{name}", params(("name" = String, Path)),
     responses((status = 200, body = NodeStatus), (status = 404, body = Problem)))]
-async fn node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+async fn node(Shared(manager): Shared<Manager>, Name(name): Name) -> Response {
     let found = manager.look(|state, seen, _| {
         let mut found = node_status(state, seen, &name)?;
         found.capabilities = state.nodes.get(&name)?.capabilities.clone();
@@ -303,7 +325,7 @@ fn node_status(state: &State, seen: &BTreeMap<String, Seen>, name: &str) -> Opti
     responses((status = 200, body = Vec<Connection>)))]
 async fn connections(
     Shared(manager): Shared<Manager>,
-    Query(query): Query<ConnectionsQuery>,
+    Asked(query): Asked<ConnectionsQuery>,
 ) -> Json<Vec<Connection>> {
     if query.counters {
         manager.want_counters();
@@ -326,8 +348,8 @@ async fn connections(
     responses((status = 200, body = Connection), (status = 404, body = Problem)))]
 async fn connection(
     Shared(manager): Shared<Manager>,
-    Path(text): Path<String>,
-    Query(query): Query<ConnectionQuery>,
+    Name(text): Name,
+    Asked(query): Asked<ConnectionQuery>,
 ) -> Response {
     let key = match key(&text) {
         Ok(key) => key,
@@ -411,8 +433,8 @@ fn traffic((time_ms, counters): (u64, &BTreeMap<String, u64>)) -> Traffic {
 fn key(text: &str) -> Result<ConnKey, Box<Response>> {
     text.parse().map_err(|error: String| {
         Box::new(problem(
-            StatusCode::BAD_REQUEST,
-            "The request is malformed",
+            StatusCode::NOT_FOUND,
+            "There is no such thing",
             error,
         ))
     })
@@ -426,37 +448,47 @@ async fn parameters(Shared(manager): Shared<Manager>) -> Json<BTreeMap<String, u
 
 /// Events, oldest first.
 #[utoipa::path(get, path = "/v1/events", params(EventsQuery), responses((status = 200, body = Vec<Event>)))]
-async fn events(Shared(manager): Shared<Manager>, Query(query): Query<EventsQuery>) -> Response {
+async fn events(Shared(manager): Shared<Manager>, Asked(query): Asked<EventsQuery>) -> Response {
+    let (after, wait) = (query.after.into(), query.wait.into());
     let (mut last, mut ending) = (manager.last_event(), manager.ending());
     let more = async {
         tokio::select! {
-            _ = last.wait_for(|last| *last > query.after) => {}
+            _ = last.wait_for(|last| *last > after) => {}
             _ = ending.wait_for(|ending| *ending) => {}
         }
     };
     // When the time is over there are none.
-    let _ = tokio::time::timeout(Duration::from_secs(query.wait.min(60)), more).await;
-    let limit = query.limit.unwrap_or(EVENTS_AT_ONCE).min(EVENTS_AT_ONCE);
-    match manager.events(query.after, limit) {
+    let _ = tokio::time::timeout(Duration::from_secs(60.min(wait)), more).await;
+    let limit = query
+        .limit
+        .map_or(EVENTS_AT_ONCE, u64::from)
+        .min(EVENTS_AT_ONCE);
+    match manager.events(after, limit) {
         Ok(events) => Json(events).into_response(),
         Err(error) => refused(Refusal::Store(error), "", ""),
     }
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct AuditQuery {
     /// Records with numbers above this one.
     #[serde(default)]
-    after: u64,
-    /// So many at most, 1000 at most.
-    limit: Option<u64>,
+    #[param(value_type = u64)]
+    after: Number,
+    /// So many at most; 1000 where more are asked for, or nothing is.
+    #[param(value_type = Option<u64>)]
+    limit: Option<Number>,
 }
 
 /// The audit log, oldest first: every request to change something, also those that were refused.
 #[utoipa::path(get, path = "/v1/audit", params(AuditQuery), responses((status = 200, body = Vec<AuditRecord>)))]
-async fn audit(Shared(manager): Shared<Manager>, Query(query): Query<AuditQuery>) -> Response {
-    let limit = query.limit.unwrap_or(EVENTS_AT_ONCE).min(EVENTS_AT_ONCE);
-    match manager.audit_log(query.after, limit) {
+async fn audit(Shared(manager): Shared<Manager>, Asked(query): Asked<AuditQuery>) -> Response {
+    let limit = query
+        .limit
+        .map_or(EVENTS_AT_ONCE, u64::from)
+        .min(EVENTS_AT_ONCE);
+    match manager.audit_log(query.after.into(), limit) {
         Ok(records) => Json(records).into_response(),
         Err(error) => refused(Refusal::Store(error), "", ""),
     }
@@ -467,7 +499,7 @@ async fn audit(Shared(manager): Shared<Manager>, Query(query): Query<AuditQuery>
     responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn plan(
     Shared(manager): Shared<Manager>,
-    Query(query): Query<FileQuery>,
+    Asked(query): Asked<FileQuery>,
     Body(body): Body,
 ) -> Response {
     match manager.plan(&body) {
@@ -481,7 +513,7 @@ async fn plan(
     responses((status = 200, body = Plan), (status = 409, body = Problem), (status = 422, body = Problem)))]
 async fn apply(
     Shared(manager): Shared<Manager>,
-    Query(query): Query<FileQuery>,
+    Asked(query): Asked<FileQuery>,
     Body(body): Body,
 ) -> Response {
     match manager.apply(&body) {
@@ -502,35 +534,35 @@ async fn shutdown(Shared(manager): Shared<Manager>) -> Response {
 /// Shuts a connection down softly: what was begun is completed.
 #[utoipa::path(post, path = "/v1/connections/{connection}/stop", params(("connection" = String, Path)),
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn stop(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+async fn stop(Shared(manager): Shared<Manager>, Name(text): Name) -> Response {
     wanted(&manager, &text, Some(Want::Stop))
 }
 
 /// Shuts a connection down softly and starts it again; requests that wait are kept.
 #[utoipa::path(post, path = "/v1/connections/{connection}/restart", params(("connection" = String, Path)),
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn restart(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+async fn restart(Shared(manager): Shared<Manager>, Name(text): Name) -> Response {
     wanted(&manager, &text, Some(Want::Restart))
 }
 
 /// Resets both ends of a connection at once and starts it again; requests under way end with an error.
 #[utoipa::path(post, path = "/v1/connections/{connection}/reset", params(("connection" = String, Path)),
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn reset(Shared(manager): Shared<Manager>, Path(text): Path<String>) -> Response {
+async fn reset(Shared(manager): Shared<Manager>, Name(text): Name) -> Response {
     wanted(&manager, &text, None)
 }
 
 /// Shuts all connections of a node down softly: what was begun is completed.
 #[utoipa::path(post, path = "/v1/nodes/{name}/stop", params(("name" = String, Path)),
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn stop_node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+async fn stop_node(Shared(manager): Shared<Manager>, Name(name): Name) -> Response {
     accepted(manager.want_all(Some(&name), Want::Stop))
 }
 
 /// Shuts all connections of a node down softly and starts them again; requests that wait are kept.
 #[utoipa::path(post, path = "/v1/nodes/{name}/restart", params(("name" = String, Path)),
     responses((status = 202), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn restart_node(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+async fn restart_node(Shared(manager): Shared<Manager>, Name(name): Name) -> Response {
     accepted(manager.want_all(Some(&name), Want::Restart))
 }
 

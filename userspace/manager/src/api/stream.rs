@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Events as they happen, by Server-Sent Events.
 
+use super::asked::{Asked, Number};
 use super::{problem, Problem};
 use crate::engine::Manager;
 use crate::state::Event;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -22,9 +23,11 @@ const BATCH: u64 = 100;
 const SILENCE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
     /// Events with numbers above this one. Without it, and without `Last-Event-ID`, those to come.
-    after: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    after: Option<Number>,
 }
 
 /// Events as they happen.
@@ -34,18 +37,23 @@ pub(super) struct StreamQuery {
 /// number by `Last-Event-ID`, which goes before `after`, and misses nothing that is kept.
 #[utoipa::path(get, path = "/v1/events/stream",
     params(StreamQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event that is known.")),
-    responses((status = 200, body = String, content_type = "text/event-stream"),
+    responses((status = 200, body = std::collections::BTreeMap<String, String>, content_type = "text/event-stream",
+            description = "Messages, each of them fields with a text: `id`, `event`, `data`."),
         (status = 400, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn stream(
     Shared(manager): Shared<Manager>,
-    Query(query): Query<StreamQuery>,
+    Asked(query): Asked<StreamQuery>,
     headers: HeaderMap,
 ) -> Response {
     let known = match headers.get("last-event-id").map(|id| id.to_str()) {
-        None => query.after,
-        Some(id) => match id.ok().and_then(|id| id.parse().ok()) {
-            Some(id) => Some(id),
-            None => {
+        None => query.after.map(u64::from),
+        Some(id) => match id
+            .ok()
+            .and_then(|id| id.parse::<u64>().ok())
+            .map(Number::try_from)
+        {
+            Some(Ok(id)) => Some(id.into()),
+            _ => {
                 return problem(
                     StatusCode::BAD_REQUEST,
                     "The request is malformed",

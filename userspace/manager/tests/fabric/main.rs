@@ -399,7 +399,7 @@ async fn connection_is_stopped_and_restarted_softly_and_reset() {
         lab.ask(Some(""), "v1/connections/nonsense/stop")
             .await
             .status(),
-        400
+        404
     );
     lab.no_wrongs();
 }
