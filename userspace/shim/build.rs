@@ -11,7 +11,7 @@ fn main() {
     let bindgen = std::env::var("BINDGEN").unwrap_or_else(|_| "bindgen".into());
     let status = Command::new(&bindgen)
         .args(["--allowlist-type", "ibv_.*|verbs_context"])
-        .args(["--allowlist-var", "IBV_LINK_LAYER_.*"])
+        .args(["--allowlist-var", "IBV_LINK_LAYER_.*|IBV_WC_STANDARD_FLAGS"])
         .args(["--default-enum-style", "consts", "--no-prepend-enum-name"])
         .args(["--with-derive-default", "--no-doc-comments"])
         .arg("--ignore-functions")

@@ -4,8 +4,9 @@
 use super::abi::*;
 use super::context::{event_fd, Context};
 use super::events::PortEvents;
-use super::{code, errno, give, lock, minus_one};
+use super::{code, errno, give, lock, minus_one, polling};
 use libc::{c_int, c_uint, c_void};
+use std::cell::UnsafeCell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
@@ -147,10 +148,10 @@ impl Router {
         let queues = lock(&self.queues);
         // The event of one that was destroyed is nobody's.
         if let Some(cq) = queues.get(&number) {
-            // SAFETY: A queue in the map has not ended, nor has its channel.
-            let channel = unsafe { (*cq.0).public.channel.cast::<Channel>().as_ref() };
+            // SAFETY: A queue in the map has not ended.
+            let queue = unsafe { &*cq.0 };
             // Armed, but without a channel: nobody is told.
-            if let Some(channel) = channel {
+            if let Some(channel) = queue.channel() {
                 lock(&channel.waiting).push(*cq);
             }
         }
@@ -215,10 +216,12 @@ pub(super) unsafe fn destroy_channel(channel: *mut ibv_comp_channel) -> c_int {
     0
 }
 
-/// `struct ibv_cq`.
+/// `struct ibv_cq_ex`, which begins as `struct ibv_cq`.
 #[repr(C)]
 pub(super) struct Cq {
-    public: ibv_cq,
+    public: UnsafeCell<ibv_cq_ex>,
+    /// What the extended interface reads from.
+    pub(super) current: UnsafeCell<ibv_wc>,
     pub(super) queue: Mutex<CompletionQueue>,
     number: u32,
     events: Mutex<Events>,
@@ -236,37 +239,41 @@ struct Events {
     acked: u32,
 }
 
+impl Cq {
+    /// The channel that its events go to.
+    fn channel(&self) -> Option<&Channel> {
+        // SAFETY: It does not change; and a channel outlives its queues.
+        unsafe { (*self.public.get()).channel.cast::<Channel>().as_ref() }
+    }
+}
+
 /// # Safety
 ///
 /// By the contract of verbs, with an own context.
-unsafe fn new_cq(
-    context: *mut ibv_context,
-    cqe: c_int,
-    cq_context: *mut c_void,
-    channel: *mut ibv_comp_channel,
-    vector: c_int,
-) -> Result<Cq, c_int> {
+unsafe fn new_cq(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Result<Cq, c_int> {
     // SAFETY: An own context.
     let own = unsafe { Context::of(context) };
-    let entries = u32::try_from(cqe).map_err(|_| libc::EINVAL)?;
-    if entries == 0 || vector != 0 {
+    if attr.cqe == 0 || attr.comp_vector != 0 {
         return Err(libc::EINVAL);
     }
     // SAFETY: A channel of the context, or NULL.
-    let of_channel = unsafe { channel.cast::<Channel>().as_ref() };
+    let of_channel = unsafe { attr.channel.cast::<Channel>().as_ref() };
     let queue = own
         .context
-        .create_completion_queue(entries)
+        .create_completion_queue(attr.cqe)
         .map_err(errno)?;
+    let mut public = ibv_cq_ex {
+        context,
+        channel: attr.channel,
+        cq_context: attr.cq_context,
+        handle: queue.number(),
+        cqe: queue.entries() as c_int,
+        ..Default::default()
+    };
+    polling::set_functions(&mut public);
     Ok(Cq {
-        public: ibv_cq {
-            context,
-            channel,
-            cq_context,
-            handle: queue.number(),
-            cqe: queue.entries() as c_int,
-            ..Default::default()
-        },
+        public: UnsafeCell::new(public),
+        current: UnsafeCell::default(),
         number: queue.number(),
         queue: Mutex::new(queue),
         events: Mutex::default(),
@@ -277,6 +284,26 @@ unsafe fn new_cq(
     })
 }
 
+/// A completion queue, whose events are told from now on.
+///
+/// # Safety
+///
+/// By the contract of verbs, with an own context.
+pub(super) unsafe fn create<T>(
+    context: *mut ibv_context,
+    attr: Result<&ibv_cq_init_attr_ex, c_int>,
+) -> *mut T {
+    // SAFETY: By the contract of this function.
+    let made = attr.and_then(|attr| unsafe { new_cq(context, attr) });
+    let cq: *mut Cq = give(made);
+    if !cq.is_null() {
+        // SAFETY: An own context; the queue was made just now.
+        let (own, number) = unsafe { (Context::of(context), (*cq).number) };
+        lock(&own.router.queues).insert(number, CqPointer(cq));
+    }
+    cq.cast()
+}
+
 pub(super) unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -284,16 +311,16 @@ pub(super) unsafe fn create_cq(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> *mut ibv_cq {
+    let attr = ibv_cq_init_attr_ex {
+        // Of what is negative nothing is left, and a vector that is not 0.
+        cqe: u32::try_from(cqe).unwrap_or(0),
+        comp_vector: vector as u32,
+        cq_context,
+        channel,
+        ..Default::default()
+    };
     // SAFETY: By the contract of verbs.
-    let made = unsafe { new_cq(context, cqe, cq_context, channel, vector) };
-    let cq: *mut ibv_cq = give(made);
-    if !cq.is_null() {
-        let pointer: *mut Cq = cq.cast();
-        // SAFETY: An own context; the queue was made just now.
-        let (own, number) = unsafe { (Context::of(context), (*pointer).number) };
-        lock(&own.router.queues).insert(number, CqPointer(pointer));
-    }
-    cq
+    unsafe { create(context, Ok(&attr)) }
 }
 
 pub(super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
@@ -304,8 +331,7 @@ pub(super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         return code(Err(libc::EBUSY));
     }
     lock(&own.router.queues).remove(&object.number);
-    // SAFETY: The channel outlives the queue.
-    if let Some(channel) = unsafe { object.public.channel.cast::<Channel>().as_ref() } {
+    if let Some(channel) = object.channel() {
         lock(&channel.waiting).forget(CqPointer(pointer));
     }
     // Who got an event may still look at the queue until the event is acknowledged.
@@ -370,7 +396,7 @@ pub(super) unsafe fn get_event(
         // SAFETY: The queue does not end before the event is acknowledged; the places are the caller's.
         unsafe {
             *cq = found.0.cast();
-            *cq_context = (*found.0).public.cq_context;
+            *cq_context = (*(*found.0).public.get()).cq_context;
         }
     }))
 }

@@ -4,7 +4,9 @@
 use super::abi::*;
 use super::completion::Router;
 use super::device::{guid, set_text};
-use super::post::{poll_cq, post_receive, post_send, post_shared_receive};
+use super::domain::alloc_parent_domain;
+use super::polling::{create_cq_ex, poll_cq};
+use super::post::{post_receive, post_send, post_shared_receive};
 use super::queue::create_qp_ex;
 use super::{code, completion, errno, minus_one};
 use crate::rules;
@@ -74,6 +76,8 @@ impl Context {
             query_port: Some(query_port),
             query_device_ex: Some(query_device_ex),
             create_qp_ex: Some(create_qp_ex),
+            create_cq_ex: Some(create_cq_ex),
+            alloc_parent_domain: Some(alloc_parent_domain),
             sz: size_of::<verbs_context>(),
             ..Default::default()
         };

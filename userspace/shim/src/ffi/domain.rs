@@ -3,7 +3,7 @@
 
 use super::abi::*;
 use super::context::{Context, RegionInfo};
-use super::{code, errno, give};
+use super::{code, errno, give, Failure};
 use crate::rules;
 use libc::{c_int, c_void, size_t};
 use std::sync::{Arc, PoisonError};
@@ -16,17 +16,54 @@ pub(super) struct Pd {
     public: ibv_pd,
     /// Each object of the domain has one more.
     pub(super) users: Arc<()>,
+    /// The domain that this one is a parent of, and one of its users.
+    child: Option<(*mut ibv_pd, Arc<()>)>,
     _of_context: Arc<()>,
 }
 
-pub(super) unsafe fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+/// The domain itself: a parent domain is the same one, by another name.
+///
+/// # Safety
+///
+/// An own domain.
+pub(super) unsafe fn child(pd: *mut ibv_pd) -> *mut ibv_pd {
+    // SAFETY: By the contract of this function.
+    let object = unsafe { &*pd.cast::<Pd>() };
+    object.child.as_ref().map_or(pd, |(child, _)| *child)
+}
+
+unsafe fn new_pd(context: *mut ibv_context, child: Option<(*mut ibv_pd, Arc<()>)>) -> *mut ibv_pd {
     // SAFETY: An own context.
     let own = unsafe { Context::of(context) };
     give(Ok(Pd {
         public: ibv_pd { context, handle: 0 },
         users: Arc::default(),
+        child,
         _of_context: own.users.clone(),
     }))
+}
+
+pub(super) unsafe fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    // SAFETY: By the contract of verbs.
+    unsafe { new_pd(context, None) }
+}
+
+/// Allocators are for devices that allocate.
+pub(super) unsafe extern "C" fn alloc_parent_domain(
+    context: *mut ibv_context,
+    attr: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    // SAFETY: The caller's struct.
+    let attr = unsafe { &*attr };
+    let known =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if attr.pd.is_null() || attr.comp_mask & !known != 0 {
+        return Failure::failure(libc::EINVAL);
+    }
+    // SAFETY: An own domain.
+    let (child, users) = unsafe { (child(attr.pd), (*attr.pd.cast::<Pd>()).users.clone()) };
+    // SAFETY: By the contract of verbs.
+    unsafe { new_pd(context, Some((child, users))) }
 }
 
 pub(super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
@@ -78,7 +115,8 @@ unsafe fn register(
         return Err(libc::EOPNOTSUPP);
     }
     let info = RegionInfo {
-        pd: pd as usize,
+        // SAFETY: An own domain.
+        pd: unsafe { child(pd) } as usize,
         start: addr as u64,
         len: length as u64,
     };

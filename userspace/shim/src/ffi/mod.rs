@@ -17,6 +17,7 @@ mod device;
 mod domain;
 mod events;
 mod extended;
+mod polling;
 mod post;
 mod queue;
 mod srq;
@@ -88,7 +89,6 @@ fn errno(error: superp_verbs::Error) -> c_int {
 }
 
 /// The immediate data of a completion.
-#[cfg(test)]
 pub(crate) fn imm_data(wc: &abi::ibv_wc) -> u32 {
     // SAFETY: Any bytes are a number.
     unsafe { wc.__bindgen_anon_1.imm_data }

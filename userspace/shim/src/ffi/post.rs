@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Posting and polling.
+//! Posting.
 
 use super::abi::*;
-use super::completion::Cq;
 use super::context::Context;
 use super::queue::Qp;
 use super::srq::Srq;
@@ -12,27 +11,6 @@ use libc::c_int;
 use std::ptr;
 use std::slice;
 use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
-
-pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
-    let Ok(most) = u32::try_from(most) else {
-        return -libc::EINVAL;
-    };
-    // SAFETY: An own queue, and its context.
-    let (own, object) = unsafe { (Context::of((*cq).context), &*cq.cast::<Cq>()) };
-    let mut next = wc;
-    let polled = lock(&object.queue).poll(most, |completion| {
-        let number = own.number(completion.queue_pair);
-        // SAFETY: The caller's array has room for `most` of them.
-        unsafe {
-            next.write(rules::completion(&completion, number));
-            next = next.add(1);
-        }
-    });
-    match polled {
-        Ok(count) => count as c_int,
-        Err(error) => -error.errno(),
-    }
-}
 
 /// The local bytes of a request.
 ///

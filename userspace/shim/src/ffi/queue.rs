@@ -4,7 +4,7 @@
 use super::abi::*;
 use super::completion::Cq;
 use super::context::Context;
-use super::domain::Pd;
+use super::domain::{child, Pd};
 use super::extended::{self, Batch};
 use super::srq::Srq;
 use super::{code, errno, give, lock};
@@ -151,7 +151,8 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     extended::set_functions(&mut public);
     Ok(Qp {
         public: UnsafeCell::new(public),
-        pd,
+        // SAFETY: An own domain.
+        pd: unsafe { child(pd) },
         context,
         number,
         send: Mutex::new(send_queue),

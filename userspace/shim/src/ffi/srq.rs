@@ -3,7 +3,7 @@
 
 use super::abi::*;
 use super::context::Context;
-use super::domain::Pd;
+use super::domain::{child, Pd};
 use super::{code, errno, give, lock};
 use libc::c_int;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,8 @@ impl Srq {
     }
 
     pub(super) fn pd(&self) -> *mut ibv_pd {
-        self.public.pd
+        // SAFETY: An own domain, which outlives the queue.
+        unsafe { child(self.public.pd) }
     }
 
     /// For queue pairs to be made with.
