@@ -55,6 +55,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
 to := $(DESTDIR)$(PREFIX)
 programs_install: programs
 	install -D -t $(to)/bin $(PROGRAMS)/release/superp
+	install -D -t $(to)/libexec/superp userspace/slurm/superp-prolog userspace/slurm/superp-epilog
 	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
 	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
 	$(if $(VERBS),install -D -m 644 -t $(to)/lib/superp $(PROGRAMS)/release/libsuperp_preload.so)

@@ -6,6 +6,7 @@ mod asked;
 mod body;
 mod document;
 mod health;
+mod jobs;
 mod metrics;
 mod page;
 mod stream;
@@ -16,7 +17,7 @@ use self::document::Refusals;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
 use crate::plan::Plan;
-use crate::state::{ConnKey, Event, State, Want};
+use crate::state::{ConnKey, ConnRecord, Event, State, Want};
 use crate::{decide, decide::Seen};
 use axum::extract::{DefaultBodyLimit, State as Shared};
 use axum::http::{header, Method, StatusCode, Uri};
@@ -92,6 +93,10 @@ struct EventsQuery {
         stream::stream,
         audit,
         parameters,
+        jobs::jobs,
+        jobs::job,
+        jobs::make,
+        jobs::end,
         plan,
         apply,
         shutdown,
@@ -143,6 +148,8 @@ pub fn router(manager: Manager) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/events/stream", get(stream::stream))
         .route("/v1/audit", get(audit))
+        .route("/v1/jobs", get(jobs::jobs).post(jobs::make))
+        .route("/v1/jobs/{name}", get(jobs::job).delete(jobs::end))
         .route("/v1/plan", post(plan))
         .route("/v1/apply", post(apply))
         .route("/v1/shutdown", post(shutdown))
@@ -190,6 +197,11 @@ fn refused(refusal: Refusal, path: &str, text: &str) -> Response {
             "The fabric file has mistakes",
             show(path, text, &mistakes),
         ),
+        Refusal::Job(mistakes) => problem(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The job cannot be made",
+            mistakes.join("\n"),
+        ),
         Refusal::Conflict(why) => problem(StatusCode::CONFLICT, "The state does not allow it", why),
         Refusal::NotFound(why) => problem(StatusCode::NOT_FOUND, "There is no such thing", why),
         Refusal::Store(error) => problem(
@@ -214,14 +226,6 @@ fn fabric_status(
     last_event: u64,
 ) -> FabricStatus {
     let fabric = &state.fabric;
-    let running = |(key, conn): &(&ConnKey, &crate::state::ConnRecord)| {
-        key.ends().iter().zip(&conn.nodes).all(|(end, node)| {
-            let status = conn_status(seen, node, end.cid);
-            status.is_some_and(|status| {
-                status.state == ConnectionState::Established && status.start_psn == conn.start_psn
-            })
-        })
-    };
     let ready = |(name, _): &(&String, _)| {
         let status = status(seen, name);
         status.is_some_and(|status| {
@@ -238,10 +242,24 @@ fn fabric_status(
         nodes: state.members().count(),
         nodes_ready: state.members().filter(ready).count(),
         connections: state.conns.len(),
-        connections_running: state.conns.iter().filter(running).count(),
+        connections_running: state
+            .conns
+            .iter()
+            .filter(|(key, conn)| is_running(seen, key, conn))
+            .count(),
         waiting: decide::waiting(state, seen),
         last_event,
     }
+}
+
+/// Whether both ends of a connection run, in the life that is wanted.
+fn is_running(seen: &BTreeMap<String, Seen>, key: &ConnKey, conn: &ConnRecord) -> bool {
+    key.ends().iter().zip(&conn.nodes).all(|(end, node)| {
+        let status = conn_status(seen, node, end.cid);
+        status.is_some_and(|status| {
+            status.state == ConnectionState::Established && status.start_psn == conn.start_psn
+        })
+    })
 }
 
 fn status<'a>(seen: &'a BTreeMap<String, Seen>, node: &str) -> Option<&'a Status> {
@@ -331,7 +349,7 @@ async fn connections(
         manager.want_counters();
     }
     Json(manager.look(|state, seen, _| {
-        let wanted = |(_, conn): &(&ConnKey, &crate::state::ConnRecord)| {
+        let wanted = |(_, conn): &(&ConnKey, &ConnRecord)| {
             query
                 .node
                 .as_ref()
@@ -396,13 +414,20 @@ fn one_connection(
             counters: None,
         }
     });
+    let job = state.job_of(conn).map(|job| job.name.clone());
+    let mut settings = conn.settings.clone();
+    if job.is_some() {
+        // It is the job's token.
+        settings.partition = 0;
+    }
     Some(Connection {
         connection: key.to_string(),
         ends: ends.collect(),
         want: conn.want,
         life: conn.life,
         start_psn: conn.start_psn,
-        settings: conn.settings.clone(),
+        job,
+        settings,
     })
 }
 

@@ -6,7 +6,7 @@
 //! that starts again looks at the agents and goes on wherever the last one ended.
 
 use crate::fabric::{Encap, OnBroken};
-use crate::plan::next_life;
+use crate::plan::{jobs, next_life};
 use crate::state::{Change, ConnKey, ConnRecord, Event, NodeRecord, Phase, State, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -137,8 +137,17 @@ pub fn decide(state: &State, seen: &BTreeMap<String, Seen>, now: u64) -> Decisio
 
 /// What is waited for, a sentence each.
 pub fn waiting(state: &State, seen: &BTreeMap<String, Seen>) -> Vec<String> {
+    waiting_for(state, seen, |_| true)
+}
+
+/// What is waited for of some nodes, a sentence each.
+pub fn waiting_for(
+    state: &State,
+    seen: &BTreeMap<String, Seen>,
+    of: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let mut list = Vec::new();
-    for (name, node) in &state.nodes {
+    for (name, node) in state.nodes.iter().filter(|(name, _)| of(name)) {
         let seen = seen.get(name);
         let Some(what) = awaited(state, node, seen) else {
             continue;
@@ -329,7 +338,10 @@ impl<'a> Decider<'a> {
         };
         let change = Change::Node(name.into(), Box::new(record));
         self.decision.changes.push(change);
-        self.tell("node", Some(name), None, text);
+        // Every job is a configuration for every node: that would push out all other events.
+        if self.phase == Phase::Booting || ready == 0 || node.ready == 0 {
+            self.tell("node", Some(name), None, text);
+        }
     }
 
     fn shut_down_node(&mut self, name: &str, node: &NodeRecord, status: &Status) {
@@ -592,7 +604,9 @@ impl<'a> Decider<'a> {
 
     fn begin_shut_down(&mut self) {
         self.phase = Phase::ShuttingDown;
-        self.decision.changes.extend(shut_down(self.state));
+        self.decision
+            .changes
+            .extend(shut_down(self.state, self.now));
     }
 }
 
@@ -605,8 +619,8 @@ pub fn packets_of(conn: &ConnectionStatus) -> u64 {
     sum(|path| path.tx_packets).max(sum(|path| path.rx_packets))
 }
 
-/// What makes every node one that has to be shut down. The phase is the caller's.
-pub fn shut_down(state: &State) -> Vec<Change> {
+/// What makes every node one that has to be shut down, and ends the jobs. The phase is the caller's.
+pub fn shut_down(state: &State, now: u64) -> Vec<Change> {
     let nodes = state.nodes.iter().map(|(name, node)| {
         let record = NodeRecord {
             shut_down: true,
@@ -614,7 +628,7 @@ pub fn shut_down(state: &State) -> Vec<Change> {
         };
         Change::Node(name.clone(), Box::new(record))
     });
-    nodes.collect()
+    nodes.chain(jobs::end_all(state, now)).collect()
 }
 
 /// The configuration of a node. Start numbers of connections that the node has already are for resets to

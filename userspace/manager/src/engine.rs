@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The manager at work: it holds the state, asks the agents, decides, and gives commands.
 
+mod jobs;
 mod requests;
 
 use crate::decide::{self, Command, Counters, Decision, Seen};
@@ -44,6 +45,8 @@ const GRACE_MS: u64 = 5_000;
 pub enum Refusal {
     /// The fabric file has mistakes.
     Mistakes(Vec<Mistake>),
+    /// A job is not wanted as it can be; all mistakes, a sentence each.
+    Job(Vec<String>),
     /// It does not go with what there is.
     Conflict(String),
     /// There is no such thing.

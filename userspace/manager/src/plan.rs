@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! From a fabric file to the nodes and connections that there are to be, and what that changes.
 
-use crate::fabric::{quarantine_ms, Fabric, Node, Settings};
+pub mod jobs;
+
+use crate::fabric::{quarantine_ms, Fabric, Link, Node, Settings};
 use crate::state::{Change, ConnKey, ConnRecord, End, Event, NodeRecord, Phase, State, Want};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 pub use superp_control::manager::{ConnPlan, NodePlan, Plan};
 
 /// A life's start numbers are so far from those of the one before that late packets cannot fit.
@@ -30,6 +33,7 @@ pub fn plan(fabric: &Fabric, state: &State, now: u64) -> Result<(Plan, Vec<Chang
             old.name, old.phase, fabric.name
         ));
     }
+    jobs::leaves_jobs(fabric, state)?;
     if afresh {
         let what = if old.phase == Phase::Down {
             "booted again"
@@ -220,9 +224,17 @@ impl Planner<'_> {
         afresh: bool,
     ) -> Result<BTreeMap<ConnKey, ConnRecord>, String> {
         // What makes a connection the same one.
-        type Same = ([(String, std::net::IpAddr); 2], Settings);
+        type Same = ([(String, IpAddr); 2], Settings);
         let mut there: BTreeMap<Same, ConnKey> = BTreeMap::new();
+        let mut used: BTreeSet<(String, u16)> = BTreeSet::new();
         for (key, conn) in &self.state.conns {
+            if self.state.job_of(conn).is_some() {
+                let ends = conn.nodes.iter().zip(key.ends());
+                used.extend(ends.map(|(name, end)| (name.clone(), end.cid)));
+                let conn = jobs::pinned(conn, fabric, self.state);
+                self.changes.push(Change::Conn(*key, Box::new(conn)));
+                continue;
+            }
             let [low, high] = key.ends();
             let mut ends = [
                 (conn.nodes[0].clone(), low.addr),
@@ -232,19 +244,8 @@ impl Planner<'_> {
             there.insert((ends, conn.settings.clone()), *key);
         }
         let (mut conns, mut missing) = (BTreeMap::new(), Vec::new());
-        let mut used: BTreeSet<(String, u16)> = BTreeSet::new();
         for link in &fabric.links {
-            let end = |name: &String| {
-                fabric
-                    .nodes
-                    .get(name)
-                    .map(|node| (name.clone(), node.address))
-            };
-            let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) else {
-                return Err(format!("{} or {} is no node", link.a, link.b));
-            };
-            let mut ends = [a, b];
-            ends.sort();
+            let ends = self.ends(link, |name| Some(fabric.nodes.get(name)?.address))?;
             let Some(key) = there.remove(&(ends.clone(), link.settings.clone())) else {
                 missing.push((ends, link.settings.clone()));
                 continue;
@@ -267,38 +268,62 @@ impl Planner<'_> {
             self.remove(key);
         }
         for (ends, settings) in missing {
-            let mut taken = Vec::new();
-            for (name, addr) in &ends {
-                let cid = self.free_cid(name, &used)?;
-                used.insert((name.clone(), cid));
-                taken.push((name.clone(), End { addr: *addr, cid }));
-            }
-            taken.sort_by_key(|(_, end)| *end);
-            let [(low_name, low), (high_name, high)] = taken.as_slice() else {
-                return Err("a connection has two ends".into());
-            };
-            self.differences.push(format!(
-                "connection {low_name} to {high_name}: new, {}",
-                ConnKey::new(*low, *high)
-            ));
-            let conn = ConnRecord {
-                nodes: [low_name.clone(), high_name.clone()],
-                settings,
-                born: self.generation,
-                start_psn: 0,
-                life: 0,
-                want: Want::Run,
-                up: [false; 2],
-                not_before: 0,
-                breaks: 0,
-            };
-            conns.insert(ConnKey::new(*low, *high), conn);
+            let (key, conn) = self.connect(ends, settings, &mut used)?;
+            let [low, high] = &conn.nodes;
+            self.differences
+                .push(format!("connection {low} to {high}: new, {key}"));
+            conns.insert(key, conn);
         }
         for (key, conn) in &conns {
             self.changes
                 .push(Change::Conn(*key, Box::new(conn.clone())));
         }
         Ok(conns)
+    }
+
+    /// The nodes at the ends of a link, and their addresses, in the order of the names.
+    fn ends(
+        &self,
+        link: &Link,
+        address: impl Fn(&str) -> Option<IpAddr>,
+    ) -> Result<[(String, IpAddr); 2], String> {
+        let (Some(a), Some(b)) = (address(&link.a), address(&link.b)) else {
+            return Err(format!("{} or {} is no node", link.a, link.b));
+        };
+        let mut ends = [(link.a.clone(), a), (link.b.clone(), b)];
+        ends.sort();
+        Ok(ends)
+    }
+
+    /// A new connection, with the smallest ids that are free.
+    fn connect(
+        &self,
+        ends: [(String, IpAddr); 2],
+        settings: Settings,
+        used: &mut BTreeSet<(String, u16)>,
+    ) -> Result<(ConnKey, ConnRecord), String> {
+        let mut taken = Vec::new();
+        for (name, addr) in ends {
+            let cid = self.free_cid(&name, used)?;
+            used.insert((name.clone(), cid));
+            taken.push((name, End { addr, cid }));
+        }
+        taken.sort_by_key(|(_, end)| *end);
+        let [(low_name, low), (high_name, high)] = taken.as_slice() else {
+            return Err("a connection has two ends".into());
+        };
+        let conn = ConnRecord {
+            nodes: [low_name.clone(), high_name.clone()],
+            settings,
+            born: self.generation,
+            start_psn: 0,
+            life: 0,
+            want: Want::Run,
+            up: [false; 2],
+            not_before: 0,
+            breaks: 0,
+        };
+        Ok((ConnKey::new(*low, *high), conn))
     }
 
     fn remove(&mut self, key: ConnKey) {
@@ -308,12 +333,7 @@ impl Planner<'_> {
         let [low, high] = &conn.nodes;
         self.differences
             .push(format!("connection {low} to {high}: removed, {key}"));
-        self.changes.push(Change::ConnGone(key));
-        let until = self.now.saturating_add(quarantine_ms(&conn.settings));
-        for (name, end) in conn.nodes.iter().zip(key.ends()) {
-            self.changes
-                .push(Change::Retire(name.clone(), end.cid, until));
-        }
+        self.changes.extend(gone(key, conn, self.now));
     }
 
     /// The smallest id of a node that is neither in use, also by what is removed now, nor kept back.
@@ -336,6 +356,14 @@ impl Planner<'_> {
                 )
             })
     }
+}
+
+/// A connection goes, and its ids are kept back.
+fn gone(key: ConnKey, conn: &ConnRecord, now: u64) -> Vec<Change> {
+    let until = now.saturating_add(quarantine_ms(&conn.settings));
+    let ends = conn.nodes.iter().zip(key.ends());
+    let retired = ends.map(|(name, end)| Change::Retire(name.clone(), end.cid, until));
+    [Change::ConnGone(key)].into_iter().chain(retired).collect()
 }
 
 /// The connection in its next life, after an end has sent and received so many packets.

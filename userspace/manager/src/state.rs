@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use superp_control::manager::JobSettings;
 pub use superp_control::manager::{Event, Phase, Want};
 
 /// What the manager remembers, without the events.
@@ -22,6 +23,23 @@ pub struct State {
     pub conns: BTreeMap<ConnKey, ConnRecord>,
     /// Ids that are kept back, by node and id: until when, milliseconds since 1970.
     pub retired: BTreeMap<(String, u16), u64>,
+    /// Jobs, by their partitions; also those whose partition is not to be used again yet.
+    pub jobs: BTreeMap<u32, JobRecord>,
+}
+
+/// A job: nodes that share a partition of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Its name; of those that have not ended each has another one.
+    pub name: String,
+    /// Its nodes, sorted.
+    pub hosts: Vec<String>,
+    /// What its connections are like.
+    pub settings: JobSettings,
+    /// When it was made, milliseconds since 1970.
+    pub made_ms: u64,
+    /// When it ended, milliseconds since 1970.
+    pub ended_ms: Option<u64>,
 }
 
 /// The fabric as a whole.
@@ -159,6 +177,10 @@ pub enum Change {
     ConnGone(ConnKey),
     /// An id of a node is kept back until this time, milliseconds since 1970.
     Retire(String, u16, u64),
+    /// The job of a partition, new or changed.
+    Job(u32, Box<JobRecord>),
+    /// A job that ended long ago is forgotten.
+    JobGone(u32),
     /// The time of ids that were kept back until then is over.
     Expire(u64),
     /// Something to tell.
@@ -186,9 +208,32 @@ impl State {
             Change::Retire(node, cid, until) => {
                 self.retired.insert((node.clone(), *cid), *until);
             }
+            Change::Job(partition, record) => {
+                self.jobs.insert(*partition, (**record).clone());
+            }
+            Change::JobGone(partition) => {
+                self.jobs.remove(partition);
+            }
             Change::Expire(now) => self.retired.retain(|_, until| *until > *now),
             Change::Event(_) => {}
         }
+    }
+
+    /// The job of this name, and its partition.
+    pub fn job(&self, name: &str) -> Option<(u32, &JobRecord)> {
+        self.live_jobs().find(|(_, job)| job.name == name)
+    }
+
+    /// The jobs that have not ended, and their partitions.
+    pub fn live_jobs(&self) -> impl Iterator<Item = (u32, &JobRecord)> {
+        let live = self.jobs.iter().filter(|(_, job)| job.ended_ms.is_none());
+        live.map(|(partition, job)| (*partition, job))
+    }
+
+    /// The job that a connection belongs to.
+    pub fn job_of(&self, conn: &ConnRecord) -> Option<&JobRecord> {
+        let job = self.jobs.get(&conn.settings.partition);
+        job.filter(|job| job.ended_ms.is_none())
     }
 
     /// The nodes that are in the fabric.

@@ -24,7 +24,7 @@ const AUDIT_BATCH: u64 = 1000;
 const FORBIDDEN: u16 = 403;
 
 /// Version of the tables.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 
 /// "SUPE": marks a file as one of these.
 const APPLICATION: i64 = 0x5355_5045;
@@ -126,6 +126,11 @@ impl Sqlite {
             (0, 0) => create(&tx).map_err(failed)?,
             (APPLICATION, 1) => {
                 create_audit(&tx).map_err(failed)?;
+                create_jobs(&tx).map_err(failed)?;
+                tx.pragma_update(None, "user_version", SCHEMA)?;
+            }
+            (APPLICATION, 2) => {
+                create_jobs(&tx).map_err(failed)?;
                 tx.pragma_update(None, "user_version", SCHEMA)?;
             }
             (APPLICATION, SCHEMA) => {}
@@ -165,6 +170,7 @@ fn create(tx: &Transaction<'_>) -> rusqlite::Result<()> {
              node TEXT, connection TEXT, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;",
     )?;
     create_audit(tx)?;
+    create_jobs(tx)?;
     tx.pragma_update(None, "application_id", APPLICATION)?;
     tx.pragma_update(None, "user_version", SCHEMA)
 }
@@ -175,6 +181,13 @@ fn create_audit(tx: &Transaction<'_>) -> rusqlite::Result<()> {
         "CREATE TABLE audit (
              seq INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL, who TEXT NOT NULL,
              role TEXT, request TEXT NOT NULL, status INTEGER, result TEXT) STRICT;",
+    )
+}
+
+/// What version 3 has more than version 2.
+fn create_jobs(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    tx.execute_batch(
+        "CREATE TABLE jobs (partition INTEGER PRIMARY KEY, record TEXT NOT NULL) STRICT;",
     )
 }
 
@@ -256,6 +269,13 @@ fn store(tx: &Transaction<'_>, change: &Change) -> Result<(), StoreError> {
             "INSERT OR REPLACE INTO retired VALUES (?1, ?2, ?3)",
             params![node, cid, signed(*until)],
         ),
+        Change::Job(partition, record) => run(
+            "INSERT OR REPLACE INTO jobs VALUES (?1, ?2)",
+            params![partition, serde_json::to_string(record)?],
+        ),
+        Change::JobGone(partition) => {
+            run("DELETE FROM jobs WHERE partition = ?1", params![partition])
+        }
         Change::Expire(now) => run(
             "DELETE FROM retired WHERE until_ms <= ?1",
             params![signed(*now)],
@@ -359,6 +379,14 @@ impl Store for Sqlite {
             state
                 .retired
                 .insert((row.get(0)?, row.get(1)?), unsigned(until));
+        }
+        let mut query = tx.prepare("SELECT partition, record FROM jobs")?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let record: String = row.get(1)?;
+            state
+                .jobs
+                .insert(row.get(0)?, serde_json::from_str(&record)?);
         }
         Ok(state)
     }

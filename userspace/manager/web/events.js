@@ -9,7 +9,7 @@ const KEPT = 500;
 // After this time the stream is asked for again.
 const AGAIN = 1000;
 
-const KINDS = ["apply", "connection", "node", "phase", "report"];
+const KINDS = ["apply", "connection", "job", "node", "phase", "report"];
 
 export function row(event) {
   const about = event.node ?? event.connection;

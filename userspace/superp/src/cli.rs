@@ -337,7 +337,8 @@ pub(crate) struct Ping {
     /// How long to wait for an answer, seconds.
     #[arg(short = 'W', long, default_value_t = 2.0, value_parser = crate::words::seconds)]
     pub(crate) timeout: f64,
-    /// Local id of the connection to use; the lowest to the peer if left out.
+    /// Local id of the connection to use; if left out the lowest to the peer, in the partition
+    /// SUPERP_PARTITION if that is in the environment.
     #[arg(long)]
     pub(crate) cid: Option<u16>,
     /// Print only the summary.
@@ -351,7 +352,8 @@ pub(crate) struct Peer {
     /// Address of the peer.
     #[arg(value_name = "PEER")]
     pub(crate) addr: IpAddr,
-    /// Local id of the connection to use; the lowest to the peer if left out.
+    /// Local id of the connection to use; if left out the lowest to the peer, in the partition
+    /// SUPERP_PARTITION if that is in the environment.
     #[arg(long)]
     pub(crate) cid: Option<u16>,
     /// Give up when nothing moves for this long, seconds.
@@ -486,7 +488,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) receive: bool,
     /// Partition of the region, 0 for any.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, env = crate::partition::VARIABLE)]
     pub(crate) partition: u32,
     /// Write the region to this file at the end.
     #[arg(long)]
@@ -547,6 +549,9 @@ mod tests {
             "superp fabric apply lab.toml --wait 60",
             "superp fabric drain 1@10.23.0.1-2@10.23.0.2 --wait 5",
             "superp fabric restart --all",
+            "superp fabric job create j xpu[1-2] --ext --wait 5 --parameter pdl_dead_time=2_000",
+            "superp fabric job token j --wait 5",
+            "superp fabric job remove j --ignore-not-found",
             "superp fabric events -f --after 7 -c 3 -j",
             "superp doctor",
             "superp -j doctor fd23::2 -W 0.2",
@@ -573,6 +578,8 @@ mod tests {
             "superp ping ::1 -i -1",
             "superp doctor eth0",
             "superp fabric apply",
+            "superp fabric job create j",
+            "superp fabric job create j a,b --parameter pdl_dead_time",
             "superp fabric drain",
             "superp fabric drain xpu03 xpu04",
             "superp fabric drain xpu03 --all",

@@ -2,6 +2,7 @@
 //! `superp fabric`: a client of the connection manager.
 
 mod args;
+mod job;
 
 pub(crate) use args::{Fabric, FabricVerb};
 
@@ -32,7 +33,7 @@ impl From<ManagerError> for Failure {
                 "start it there: superp-cm serve; or name another: --manager URL, or SUPERP_MANAGER in the environment",
             ),
             ManagerError::Refused(problem) if problem.status == 404 => {
-                failure.hint("superp fabric nodes and superp fabric conns list what there is")
+                failure.hint("superp fabric nodes, superp fabric conns and superp fabric job list tell what there is")
             }
             ManagerError::Refused(_) | ManagerError::Answer(_) => failure,
         }
@@ -117,6 +118,7 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
             until(wait.wait, || manager.phase(Phase::Down))?;
             out.done(&manager.wait(client.fabric())?)
         }
+        FabricVerb::Job(verb) => job::run(&manager, verb, out),
         FabricVerb::Audit { after } => manager.audit(after, out),
         FabricVerb::Events {
             after,

@@ -16,6 +16,7 @@ mod generate;
 mod object;
 mod out;
 mod param;
+mod partition;
 mod perf;
 mod ping;
 mod route;

@@ -9,6 +9,7 @@ mod serve;
 use crate::cli::{Peer, Source, Xfer};
 use crate::failure::Failure;
 use crate::out::Out;
+use crate::partition;
 pub(crate) use pattern::Pattern;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
@@ -82,6 +83,7 @@ impl Stop {
 
 /// A socket that is connected to a queue pair of a peer (0: to none of them).
 pub(crate) fn connect(addr: IpAddr, cid: Option<u16>, qpn: u32) -> Result<Socket, Failure> {
+    let cid = partition::conn_to(addr, cid)?;
     let socket = Socket::new().map_err(|error| Failure::io("socket", &error))?;
     socket
         .connect(&Address { addr, qpn, cid })

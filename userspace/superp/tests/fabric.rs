@@ -291,7 +291,7 @@ fn fabric_is_planned_applied_and_shown() {
         lines(&refused),
         [
             "superp: there is no node xpu9",
-            "hint: superp fabric nodes and superp fabric conns list what there is",
+            "hint: superp fabric nodes, superp fabric conns and superp fabric job list tell what there is",
         ]
     );
     assert!(lab.world.wrong.lock().unwrap().is_empty());

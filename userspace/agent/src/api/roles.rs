@@ -52,6 +52,10 @@ async fn manager_commands_and_who_may_ask_the_manager_may_ask_the_agent() {
         };
         let http = http(Some(&tls), Role::Agent).unwrap().build().unwrap();
         let read = http.get(format!("{base}/v1/events"));
+        let configuration = http.get(format!("{base}/v1/configuration"));
+        let status = configuration.send().await.unwrap().status();
+        let may = matches!(role, Role::Operator | Role::Manager);
+        assert_eq!(status != 403, may, "{role}: {status}");
         // None of these bodies is right: who is let through is refused for that.
         let posts = posts.map(|path| (path, http.post(format!("{base}/v1/{path}"))));
         let put = http.put(format!("{base}/v1/configuration"));

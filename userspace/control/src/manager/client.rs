@@ -3,7 +3,8 @@
 
 use super::sse::Parser;
 use super::{
-    AuditRecord, Connection, Event, FabricStatus, NodeStatus, Plan, Problem, MANAGER_PORT,
+    AuditRecord, Connection, Event, FabricStatus, Job, JobSpec, NodeStatus, Plan, Problem,
+    MANAGER_PORT,
 };
 use crate::API;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -152,6 +153,41 @@ impl ManagerClient {
             .map(drop)
     }
 
+    /// The jobs.
+    pub async fn jobs(&self) -> Result<Vec<Job>, ManagerError> {
+        self.get(&["jobs"]).await
+    }
+
+    /// A job; the answer comes when it runs, or after so many seconds.
+    pub async fn job(&self, name: &str, wait: u64) -> Result<Job, ManagerError> {
+        let request = self.request(Method::GET, &["jobs", name])?;
+        self.in_time(request, wait).await
+    }
+
+    /// Makes a job, or finds the one that is the same. With `wait` the answer comes when it runs; one that was
+    /// made and does not run after so many seconds is removed again, and refused.
+    pub async fn make_job(&self, spec: &JobSpec, wait: u64) -> Result<Job, ManagerError> {
+        let request = self.request(Method::POST, &["jobs"])?;
+        self.in_time(request.json(spec), wait).await
+    }
+
+    /// Ends a job: its connections are removed, and its partition is revoked.
+    pub async fn end_job(&self, name: &str) -> Result<(), ManagerError> {
+        let request = self.request(Method::DELETE, &["jobs", name])?;
+        self.send(request).await.map(drop)
+    }
+
+    /// Has the manager wait before it answers.
+    async fn in_time<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        wait: u64,
+    ) -> Result<T, ManagerError> {
+        let request = request.query(&[("wait", wait)]);
+        let time = PATIENCE.saturating_add(Duration::from_secs(wait));
+        self.read(self.open(request.timeout(time)).await?).await
+    }
+
     /// Shuts every node down.
     pub async fn shutdown(&self) -> Result<(), ManagerError> {
         let request = self.request(Method::POST, &["shutdown"])?;
@@ -235,7 +271,11 @@ impl ManagerClient {
     }
 
     async fn parse<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ManagerError> {
-        let text = self.send(request).await?.text().await;
+        self.read(self.send(request).await?).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, ManagerError> {
+        let text = response.text().await;
         let text = text.map_err(|error| self.failed(&error))?;
         serde_json::from_str(&text).map_err(|error| {
             let base = &self.base;

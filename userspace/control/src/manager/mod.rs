@@ -4,11 +4,13 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod jobs;
 #[cfg(feature = "client")]
 mod sse;
 
 #[cfg(feature = "client")]
 pub use client::{EventStream, ManagerClient, ManagerError, Scope, Streamed, Verb};
+pub use jobs::{Job, JobSettings, JobSpec};
 
 use crate::{ConnectionState, NodeState, RmaSpace};
 use serde::{Deserialize, Serialize};
@@ -21,7 +23,7 @@ use utoipa::ToSchema;
 pub const MANAGER_PORT: u16 = 7778;
 
 /// Kinds of events.
-pub const EVENT_KINDS: [&str; 5] = ["apply", "connection", "node", "phase", "report"];
+pub const EVENT_KINDS: [&str; 6] = ["apply", "connection", "job", "node", "phase", "report"];
 
 /// Parameters by name, in the units of `superp param show`.
 pub type Params = BTreeMap<String, u64>;
@@ -106,6 +108,9 @@ pub struct Connection {
     pub life: u32,
     /// First packet sequence number of this life.
     pub start_psn: u32,
+    /// The job that it belongs to. What partition that is in is not told here: it is 0 in the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// What it is like.
     pub settings: Settings,
 }

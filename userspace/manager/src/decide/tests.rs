@@ -459,7 +459,7 @@ fn busy_node_gets_no_commands() {
 fn shutdown_waits_for_every_node_that_answers() {
     let mut lab = Lab::new();
     lab.settle();
-    shut_down(&lab.state)
+    shut_down(&lab.state, lab.now)
         .iter()
         .for_each(|change| lab.state.apply(change));
     lab.state.fabric.phase = Phase::ShuttingDown;
@@ -511,4 +511,37 @@ fn what_is_decided_again_after_a_crash_comes_to_the_same_end() {
             (Phase::Running, 0)
         );
     }
+}
+
+#[test]
+fn job_is_configured_without_waiting_for_a_node_that_does_not_answer() {
+    let mut lab = Lab::new();
+    lab.settle();
+    let before = lab.state.clone();
+    let job = crate::state::JobRecord {
+        name: "j".into(),
+        hosts: vec!["x1".into()],
+        settings: Default::default(),
+        made_ms: lab.now,
+        ended_ms: None,
+    };
+    let changes = jobs::make(&lab.state, 99, job, &[], lab.now).unwrap();
+    changes.iter().for_each(|change| lab.state.apply(change));
+    let away = std::mem::replace(
+        &mut lab.seen.get_mut("x2").unwrap().status,
+        Err("connection refused".into()),
+    );
+    assert_eq!(lab.settle(), Vec::<String>::new(), "nodes are not told of");
+    assert_eq!(lab.state.fabric.phase, Phase::Running);
+    let generation = lab.state.fabric.generation;
+    assert_eq!(lab.status("x1").generation, Some(generation));
+    assert_eq!(lab.status("x1").state, NodeState::Started);
+    assert_eq!(lab.state.conns, before.conns);
+    // It is back, and gets what it missed.
+    lab.seen.get_mut("x2").unwrap().status = away;
+    lab.settle();
+    assert_eq!(lab.status("x2").generation, Some(generation));
+    assert_eq!(lab.status("x2").state, NodeState::Started);
+    assert_eq!(lab.state.conns, before.conns);
+    assert!(lab.runs());
 }

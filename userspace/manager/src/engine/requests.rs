@@ -27,6 +27,8 @@ impl Manager {
         let now = now_ms();
         let planned = plan::plan(&fabric, &inner.state, now);
         let (plan, mut changes) = planned.map_err(Refusal::Conflict)?;
+        // Who may only plan does not learn the numbers.
+        plan::jobs::keeps_apart(&fabric, &inner.state).map_err(Refusal::Conflict)?;
         if plan.changed {
             changes.push(Change::Expire(now));
             self.commit(&mut inner, &changes)?;
@@ -58,7 +60,7 @@ impl Manager {
             Phase::ShuttingDown | Phase::Down => return Ok(()),
             Phase::Booting | Phase::Running => {}
         }
-        let mut changes = decide::shut_down(&inner.state);
+        let mut changes = decide::shut_down(&inner.state, now_ms());
         let mut fabric = inner.state.fabric.clone();
         fabric.phase = Phase::ShuttingDown;
         changes.push(Change::Fabric(fabric));
@@ -177,7 +179,7 @@ impl Way {
 }
 
 /// Connections are commanded only while they are to run.
-fn at_work(state: &State) -> Result<(), Refusal> {
+pub(super) fn at_work(state: &State) -> Result<(), Refusal> {
     match state.fabric.phase {
         Phase::Booting | Phase::Running => Ok(()),
         phase => Err(Refusal::Conflict(format!("the fabric is {phase}"))),

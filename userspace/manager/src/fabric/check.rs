@@ -16,9 +16,9 @@ use toml::Spanned;
 /// The smallest page of a host. One with larger pages refuses what does not suit it.
 const RMA_PAGE: u64 = 4096;
 
-struct Checker {
-    fabric: Fabric,
-    mistakes: Vec<Mistake>,
+pub(super) struct Checker {
+    pub(super) fabric: Fabric,
+    pub(super) mistakes: Vec<Mistake>,
 }
 
 pub(super) fn check(file: &File) -> Result<Fabric, Vec<Mistake>> {
@@ -50,7 +50,7 @@ impl Checker {
         });
     }
 
-    fn ok<T>(&mut self, span: Range<usize>, result: Result<T, Wrong>) -> Option<T> {
+    pub(super) fn ok<T>(&mut self, span: Range<usize>, result: Result<T, Wrong>) -> Option<T> {
         result
             .map_err(|(cause, remedy)| self.wrong(span, cause, remedy))
             .ok()
@@ -91,7 +91,7 @@ impl Checker {
         for connections in &file.connections {
             self.connections(connections);
         }
-        self.counts(file);
+        self.counts(file.connections.last().map_or(0..0, Spanned::span));
     }
 
     /// Parameters with known names and values in their ranges.
@@ -321,8 +321,17 @@ impl Checker {
     }
 
     fn connections(&mut self, table: &Spanned<Connections>) {
-        let connections = table.get_ref();
         let pairs = self.pairs(table);
+        self.links(table, pairs);
+    }
+
+    /// Connects pairs of nodes, as a table says.
+    pub(super) fn links(
+        &mut self,
+        table: &Spanned<Connections>,
+        pairs: Vec<(String, String, Range<usize>)>,
+    ) {
+        let connections = table.get_ref();
         let order = connections.order.as_ref();
         let ordered = match order.map_or("ordered", |order| order.get_ref()) {
             "ordered" => true,
@@ -543,7 +552,7 @@ impl Checker {
         hosts.into_iter().map(|host| host.name).collect()
     }
 
-    fn known_one(&mut self, name: &str, span: &Range<usize>) -> bool {
+    pub(super) fn known_one(&mut self, name: &str, span: &Range<usize>) -> bool {
         let known = self.fabric.nodes.contains_key(name);
         // With a mistake in the nodes the fabric does not have them all.
         if !known && self.mistakes.is_empty() {
@@ -558,14 +567,7 @@ impl Checker {
     }
 
     fn mesh(&mut self, list: &Spanned<String>) -> Vec<(String, String, Range<usize>)> {
-        let names = self.known(list);
-        let mut pairs = Vec::new();
-        for (place, one) in names.iter().enumerate() {
-            for other in &names[place + 1..] {
-                pairs.push((one.clone(), other.clone(), list.span()));
-            }
-        }
-        pairs
+        all_to_all(&self.known(list), &list.span())
     }
 
     fn ring(&mut self, list: &Spanned<String>) -> Vec<(String, String, Range<usize>)> {
@@ -610,7 +612,7 @@ impl Checker {
     }
 
     /// No node has more connections than it may, and the parameters fit together.
-    fn counts(&mut self, file: &File) {
+    pub(super) fn counts(&mut self, span: Range<usize>) {
         let most = param(&self.fabric.params, "pdl_conns_per_xpu");
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for link in &self.fabric.links {
@@ -627,10 +629,23 @@ impl Checker {
                 ),
                 _ => "4096 is the most that a node can have: connect fewer nodes".into(),
             };
-            let span = file.connections.last().map_or(0..0, Spanned::span);
             self.wrong(span, cause, remedy);
         }
     }
+}
+
+/// Everybody connected to everybody else.
+pub(super) fn all_to_all(
+    names: &[String],
+    span: &Range<usize>,
+) -> Vec<(String, String, Range<usize>)> {
+    let mut pairs = Vec::new();
+    for (place, one) in names.iter().enumerate() {
+        for other in &names[place + 1..] {
+            pairs.push((one.clone(), other.clone(), span.clone()));
+        }
+    }
+    pairs
 }
 
 fn agent(pattern: &str, host: &Host) -> Result<String, Wrong> {

@@ -131,7 +131,8 @@ fn digits(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| all)
 }
 
-fn name_of(text: &str) -> Result<String, Wrong> {
+/// The name of a host, if it can be one.
+pub(crate) fn name_of(text: &str) -> Result<String, Wrong> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {
         return wrong(

@@ -4,9 +4,11 @@
 mod check;
 mod file;
 pub mod hosts;
+mod job;
 mod mistake;
 
 pub use file::read;
+pub use job::links as job_links;
 pub use mistake::{show, Mistake};
 pub use superp_control::manager::{Encap, Node, Params, Port, Settings};
 

@@ -3,8 +3,9 @@
 
 use super::*;
 use crate::fabric::{Encap, Node, OnBroken, Params, Port, Settings};
-use crate::state::{ConnRecord, NodeRecord, Phase, Want};
+use crate::state::{ConnRecord, JobRecord, NodeRecord, Phase, Want};
 use std::path::PathBuf;
+use superp_control::manager::JobSettings;
 use superp_control::RmaSpace;
 
 /// A place for a store, removed at the end.
@@ -99,6 +100,19 @@ fn event(text: &str) -> Event {
     }
 }
 
+fn job() -> JobRecord {
+    JobRecord {
+        name: "j".into(),
+        hosts: vec!["a".into(), "b".into()],
+        settings: JobSettings {
+            window: Some(64),
+            ..JobSettings::default()
+        },
+        made_ms: 3,
+        ended_ms: None,
+    }
+}
+
 /// Every kind of change.
 fn changes() -> Vec<Change> {
     let record = FabricRecord {
@@ -120,6 +134,8 @@ fn changes() -> Vec<Change> {
         Change::Conn(key(65_535, 2), Box::new(conn())),
         Change::Retire("a".into(), 7, 1000),
         Change::Retire("a".into(), 8, 2000),
+        Change::Job(u32::MAX, Box::new(job())),
+        Change::Job(1, Box::new(job())),
         Change::Event(event("one")),
         // And what takes away, or puts in place of another.
         Change::NodeGone("b".into()),
@@ -127,6 +143,14 @@ fn changes() -> Vec<Change> {
         Change::ConnGone(key(1, 2)),
         Change::Params(Params::from([("nh_hop_limit".into(), 5)])),
         Change::Expire(1000),
+        Change::Job(
+            u32::MAX,
+            Box::new(JobRecord {
+                ended_ms: Some(9),
+                ..job()
+            }),
+        ),
+        Change::JobGone(1),
         Change::Event(event("two")),
     ]
 }
@@ -149,9 +173,10 @@ fn what_is_stored_is_loaded() {
             (
                 expected.nodes.len(),
                 expected.conns.len(),
-                expected.retired.len()
+                expected.retired.len(),
+                expected.jobs.len()
             ),
-            (1, 1, 1)
+            (1, 1, 1, 1)
         );
     });
 }
@@ -295,25 +320,35 @@ fn forbidden_requests_push_out_only_their_like() {
 }
 
 #[test]
-fn store_of_version_1_gets_an_audit_log_and_keeps_what_it_has() {
-    let folder = Folder::new("version-1");
-    let path = folder.0.join("x");
-    let mut store = Sqlite::open(&path).unwrap();
-    let term = store.begin_term(1).unwrap();
-    store.commit(term, &changes()).unwrap();
-    let before = store.load().unwrap();
-    // What it was before there was an audit log.
-    store.db.execute_batch("DROP TABLE audit").unwrap();
-    store.db.pragma_update(None, "user_version", 1).unwrap();
-    drop(store);
-    let mut store = Sqlite::open(&path).unwrap();
-    assert_eq!(store.load().unwrap(), before);
-    assert_eq!(store.audit(&record("alice")).unwrap(), 1);
-    drop(store);
-    assert_eq!(
-        Sqlite::open(&path).unwrap().audit_log(0, 9).unwrap().len(),
-        1
-    );
+fn stores_of_older_versions_get_what_they_lack_and_keep_what_they_have() {
+    // What there was before the audit log, and before jobs.
+    for (version, lacks) in [
+        (1, "DROP TABLE audit; DROP TABLE jobs"),
+        (2, "DROP TABLE jobs"),
+    ] {
+        let folder = Folder::new("older");
+        let path = folder.0.join("x");
+        let mut store = Sqlite::open(&path).unwrap();
+        let term = store.begin_term(1).unwrap();
+        store.commit(term, &changes()).unwrap();
+        let mut before = store.load().unwrap();
+        before.jobs.clear();
+        store.db.execute_batch(lacks).unwrap();
+        store
+            .db
+            .pragma_update(None, "user_version", version)
+            .unwrap();
+        drop(store);
+        let mut store = Sqlite::open(&path).unwrap();
+        assert_eq!(store.load().unwrap(), before);
+        assert_eq!(store.audit(&record("alice")).unwrap(), 1);
+        let made = [Change::Job(7, Box::new(job()))];
+        store.commit(term, &made).unwrap();
+        drop(store);
+        let mut store = Sqlite::open(&path).unwrap();
+        assert_eq!(store.audit_log(0, 9).unwrap().len(), 1);
+        assert_eq!(store.load().unwrap().jobs, [(7, job())].into());
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use superp_control::*;
@@ -45,6 +45,8 @@ pub(crate) struct World {
     pub(crate) kill: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// What the manager did that it must not do.
     pub(crate) wrong: Mutex<Vec<String>>,
+    /// Jobs are made: their configurations are started without waiting for every node, as no other is.
+    pub(crate) jobs: AtomicBool,
 }
 
 impl World {
@@ -451,7 +453,7 @@ async fn start(State(agent): Shared, Json(body): Json<Start>) -> Response {
                 .is_some_and(|generation| generation >= body.generation);
             (!ready && !rebooted).then(|| other.address.clone())
         });
-    if let Some(late) = late {
+    if let Some(late) = late.filter(|_| !agent.world.jobs.load(Ordering::SeqCst)) {
         agent
             .world
             .wrong(format!("start while {late} is not ready"));

@@ -2,6 +2,7 @@
 //! The manager's program among agents that speak the real interface over TCP, on 127.0.0.0/8.
 
 mod agent;
+mod jobs;
 mod observe;
 mod page;
 mod secure;
@@ -469,7 +470,7 @@ async fn document_describes_every_path_and_no_other() {
     let lab = Lab::new(1).await;
     let document: serde_json::Value = lab.get("openapi.json").await;
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 22);
+    assert_eq!(paths.len(), 24);
     for (path, methods) in paths {
         for method in methods.as_object().unwrap().keys() {
             let path = path

@@ -100,6 +100,7 @@ async fn role_decides_about_every_request_and_refusals_are_recorded() {
                 let url = lab.url(path.trim_start_matches('/'));
                 let request = match method.as_str() {
                     "get" => http.get(url),
+                    "delete" => http.delete(url),
                     _ => http.post(url).body(""),
                 };
                 let answer = request.send().await.unwrap();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The command line of `superp fabric`.
 
+use super::job::JobVerb;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use superp_control::manager::Scope;
@@ -73,6 +74,9 @@ pub(crate) enum FabricVerb {
         /// The connection, as "superp fabric conns" shows it.
         connection: String,
     },
+    /// Jobs: nodes that share a partition of their own, made and ended while the fabric runs.
+    #[command(subcommand)]
+    Job(JobVerb),
     /// Shut every node down: connections end, and the programs that use SUPERp.
     Shutdown {
         #[command(flatten)]

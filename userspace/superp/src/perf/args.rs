@@ -65,7 +65,8 @@ pub(crate) struct Run {
     /// Queue pair that perf serve listens at; 5001 if left out.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
     pub(crate) qpn: Option<u32>,
-    /// Local id of the connection to use; the lowest to the peer if left out.
+    /// Local id of the connection to use; if left out the lowest to the peer, in the partition
+    /// SUPERP_PARTITION if that is in the environment.
     #[arg(long)]
     pub(crate) cid: Option<u16>,
     /// Connections to spread the queue pairs over, in turn: those with the lowest ids to the peer.

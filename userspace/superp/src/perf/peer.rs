@@ -6,8 +6,8 @@ use super::slots::Slots;
 use super::talk::{Answer, Receive, Server, What, LISTENER};
 use super::work::Operation;
 use crate::failure::Failure;
+use crate::partition;
 use std::net::IpAddr;
-use superp_netlink::{Conn, ConnState};
 
 /// Where requests go.
 pub(super) struct Peer {
@@ -26,28 +26,20 @@ pub(super) struct Peer {
 fn cids(run: &Run) -> Result<Vec<Option<u16>>, Failure> {
     let wanted = run.connections as usize;
     if wanted == 1 {
-        return Ok(vec![run.cid]);
+        return Ok(vec![partition::conn_to(run.addr, run.cid)?]);
     }
     if run.connections > run.qps {
         return Err(Failure::new(
             "--connections: more than there are queue pairs (--qps)",
         ));
     }
-    let conns = superp_netlink::Client::open()?.conns(false)?;
-    let to_peer =
-        |conn: &&Conn| conn.remote_addr == run.addr && conn.state == ConnState::Established;
-    let mut found: Vec<_> = conns
-        .iter()
-        .filter(to_peer)
-        .map(|conn| conn.local_cid)
-        .collect();
+    let mut found = partition::conns_to(run.addr)?;
     if found.len() < wanted {
         let (addr, found) = (run.addr, found.len());
         let text =
             format!("--connections: of {wanted} connections to {addr}, {found} are established");
         return Err(Failure::new(text).hint("see superp conn"));
     }
-    found.sort_unstable();
     found.truncate(wanted);
     Ok(found.into_iter().map(Some).collect())
 }
