@@ -6,7 +6,10 @@ mod body;
 mod health;
 mod metrics;
 mod page;
+mod standby;
 mod stream;
+
+pub use self::standby::Standby;
 
 use self::body::Body;
 use crate::engine::{Manager, Refusal};
