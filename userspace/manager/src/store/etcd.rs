@@ -46,8 +46,8 @@ const AUDIT: &str = "audit/";
 const AUDIT_FORBIDDEN: &str = "audit-forbidden/";
 const LAST_AUDIT: &str = "last-audit";
 
-/// Records of one answer; a client takes 4 MiB.
-const PAGE: u64 = 200;
+/// Records of one answer.
+const PAGE: u64 = 100;
 
 /// So long it is tried to get to know whether something was written.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -168,12 +168,12 @@ impl Etcd {
     }
 
     fn get(&self, key: String, options: Option<GetOptions>) -> Result<GetResponse, Failure> {
-        let mut kv = self.client.etcd.kv_client();
+        let mut kv = self.client.kv();
         self.client.wait(async move { kv.get(key, options).await })
     }
 
     fn txn(&self, txn: Txn) -> Result<TxnResponse, Failure> {
-        let mut kv = self.client.etcd.kv_client();
+        let mut kv = self.client.kv();
         self.client.wait(async move { kv.txn(txn).await })
     }
 
@@ -362,7 +362,7 @@ impl Etcd {
         let oldest = all.with_keys_only().with_limit(more);
         let oldest = self.get(self.key(kind), Some(oldest))?;
         if let Some(last) = oldest.kvs().last() {
-            let mut kv = self.client.etcd.kv_client();
+            let mut kv = self.client.kv();
             let mut next = last.key().to_vec();
             next.push(0);
             let (key, options) = (self.key(kind), DeleteOptions::new().with_range(next));

@@ -56,7 +56,7 @@ fn each_kind_with(name: &str, limits: Limits, test: impl Fn(&dyn Fn() -> Box<dyn
     test(&|| Box::new(Etcd::open_with(&access, limits).unwrap()));
 }
 
-fn node(address: &str) -> NodeRecord {
+pub(super) fn node(address: &str) -> NodeRecord {
     NodeRecord {
         node: Node {
             agent: format!("{address}:7779"),

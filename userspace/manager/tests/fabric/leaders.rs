@@ -78,11 +78,13 @@ impl Two {
     async fn ended(&self) -> ExitStatus {
         let end = Instant::now() + MORE;
         loop {
-            let mut manager = self.lab.manager.lock().unwrap();
-            if let Some(status) = manager.as_mut().unwrap().try_wait().unwrap() {
+            let status = {
+                let mut manager = self.lab.manager.lock().unwrap();
+                manager.as_mut().unwrap().try_wait().unwrap()
+            };
+            if let Some(status) = status {
                 return status;
             }
-            drop(manager);
             assert!(Instant::now() < end, "{}", self.lab.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -2,7 +2,9 @@
 //! Requests to etcd from code that waits, each for a limited time.
 
 use super::super::StoreError;
-use etcd_client::{Certificate, ConnectOptions, Error, Identity, TlsOptions};
+use etcd_client::{
+    Certificate, ConnectOptions, Error, Identity, KvClient, LeaseClient, TlsOptions,
+};
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,9 @@ use tokio::sync::oneshot;
 
 /// Longest time for one request.
 pub(super) const REQUEST: Duration = Duration::from_secs(2);
+
+/// Largest answer, bytes; more than as many records as are asked for at a time can have.
+const ANSWER: usize = 256 << 20;
 
 /// How etcd is reached, and where in it the records are.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +114,7 @@ impl From<Failure> for StoreError {
 /// and hold locks that others wait for: what they wait for, and its time limits, must not depend on them.
 #[derive(Clone)]
 pub(super) struct Client {
-    pub(super) etcd: etcd_client::Client,
+    etcd: etcd_client::Client,
     handle: Handle,
     /// The thread ends when the last one is gone.
     _thread: std::sync::Arc<oneshot::Sender<()>>,
@@ -145,6 +150,16 @@ impl Client {
             handle,
             _thread: std::sync::Arc::new(thread),
         })
+    }
+
+    /// Requests for records.
+    pub(super) fn kv(&self) -> KvClient {
+        self.etcd.kv_client().max_decoding_message_size(ANSWER)
+    }
+
+    /// Requests for leases.
+    pub(super) fn leases(&self) -> LeaseClient {
+        self.etcd.lease_client()
     }
 
     /// Waits for the answer to a request.

@@ -47,7 +47,7 @@ impl Lease {
         if let Some(leader) = leader(client, key)? {
             return Ok(Campaign::Lost(leader));
         }
-        let mut leases = client.etcd.lease_client();
+        let mut leases = client.leases();
         let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
         let asked = Instant::now();
         let granted = client.wait(async move { leases.grant(seconds, None).await })?;
@@ -64,7 +64,7 @@ impl Lease {
         let txn = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Equal, 0)])
             .and_then([put]);
-        let mut kv = client.etcd.kv_client();
+        let mut kv = client.kv();
         let written = client.wait(async move { kv.txn(txn).await });
         if written.as_ref().is_ok_and(|written| written.succeeded()) {
             client.spawn(lease.clone().keep(ttl));
@@ -79,7 +79,7 @@ impl Lease {
 
     /// Keeps it alive until it cannot be.
     async fn keep(self, ttl: Duration) {
-        let mut leases = self.client.etcd.lease_client();
+        let mut leases = self.client.leases();
         let mut pause = ttl / 3;
         loop {
             tokio::time::sleep(pause).await;
@@ -140,7 +140,7 @@ impl Lease {
     pub fn resign(&self) {
         self.set(Instant::now());
         self.over.send_replace(Some("it was given back".into()));
-        let (mut leases, id) = (self.client.etcd.lease_client(), self.id);
+        let (mut leases, id) = (self.client.leases(), self.id);
         if let Err(error) = self.client.wait(async move { leases.revoke(id).await }) {
             tracing::warn!("the lease is not given back, and ends by itself: {error}");
         }
@@ -155,7 +155,7 @@ pub(super) fn over(why: &str) -> StoreError {
 
 /// The URL of who leads.
 fn leader(client: &Client, key: &str) -> Result<Option<String>, StoreError> {
-    let (mut kv, key) = (client.etcd.kv_client(), key.to_owned());
+    let (mut kv, key) = (client.kv(), key.to_owned());
     let found = client.wait(async move { kv.get(key, None).await })?;
     let Some(found) = found.kvs().first() else {
         return Ok(None);

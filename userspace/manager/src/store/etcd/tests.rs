@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What is special about etcd; what every store must do is tested beside the trait.
 
-use super::super::tests::{access, mesh, server};
+use super::super::tests::{access, mesh, node, server};
 use super::*;
 
 /// Nothing here takes this long unless it hangs.
@@ -55,6 +55,27 @@ fn manager_that_dies_while_it_stores_much_has_stored_all_or_nothing() {
     assert_eq!((count(&second, STATE), count(&second, JOURNAL)), (2016, 0));
     assert_eq!(second.load().unwrap(), expected);
     assert_eq!(second.events(0, 9).unwrap().len(), 2);
+}
+
+#[test]
+fn more_than_an_answer_of_etcd_has_by_default_is_loaded() {
+    let mut store = Etcd::open(&access("large")).unwrap();
+    let term = store.begin_term(1).unwrap();
+    let mut expected = State::default();
+    for number in 0..100 {
+        let mut record = node("10.0.0.1");
+        record.capabilities = Some("x".repeat(60 << 10).into());
+        let change = Change::Node(format!("xpu{number}"), Box::new(record));
+        expected.apply(&change);
+        store.commit(term, &[change]).unwrap();
+    }
+    assert_eq!(store.load().unwrap(), expected);
+    let mut record = node("10.0.0.1");
+    record.capabilities = Some("x".repeat(2 << 20).into());
+    let change = Change::Node("huge".into(), Box::new(record));
+    let why = fails(store.commit(term, &[change]));
+    assert!(why.starts_with("state/node/huge has 20"), "{why}");
+    assert_eq!(store.load().unwrap(), expected);
 }
 
 #[test]
