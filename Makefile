@@ -43,8 +43,10 @@ $(HOMES:%=modules-%): modules-%:
 PROGRAMS ?= build/programs
 # What "superp run" preloads is made of the header of libibverbs.
 VERBS := $(wildcard /usr/include/infiniband/verbs.h)
+# What the manager speaks with etcd is made by protoc.
+PROTOC := $(shell command -v protoc)
 programs:
-	cargo build --release --locked --workspace $(if $(VERBS),,--exclude superp-shim) --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
+	cargo build --release --locked --workspace $(if $(VERBS),,--exclude superp-shim) $(if $(PROTOC),,--exclude superp-cm) --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
 	$(PROGRAMS)/release/superp generate man $(PROGRAMS)/share/man/man1
 	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
 	userspace/libsuperp/link $(PROGRAMS)/release

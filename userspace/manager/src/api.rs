@@ -9,11 +9,13 @@ mod health;
 mod jobs;
 mod metrics;
 mod page;
+mod standby;
 mod stream;
 
 use self::asked::{Asked, Name, Number};
 use self::body::Body;
 use self::document::Refusals;
+pub use self::standby::Standby;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
 use crate::plan::Plan;

@@ -9,7 +9,8 @@ use superp_control::manager::{ManagerClient, ManagerError};
 pub(crate) struct Ask {
     /// The fabric file.
     file: PathBuf,
-    /// The manager; http://127.0.0.1:7778 unless told, or with --tls https://127.0.0.1:7778.
+    /// The manager; http://127.0.0.1:7778 unless told, or with --tls https://127.0.0.1:7778. Of several, with commas
+    /// between them, the one that leads is asked.
     #[arg(long, value_name = "URL", env = "SUPERP_MANAGER")]
     manager: Option<String>,
     /// TLS, with the ca.crt, tls.crt and tls.key in this directory, as "superp-cm issue" makes it.

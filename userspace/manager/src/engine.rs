@@ -317,7 +317,21 @@ impl Manager {
         };
         inner.counts.store_failures += 1;
         tracing::error!("{error}");
-        if matches!(error, StoreError::Fenced { .. }) {
+        self.ends(error);
+    }
+
+    /// Whether commands may be given now. If not, what is left to do is up to who leads.
+    fn leads(&self) -> Result<(), String> {
+        let leads = self.lock().store.leads();
+        leads.map_err(|error| {
+            self.ends(&error);
+            error.to_string()
+        })
+    }
+
+    /// Ends the manager if this is a reason to.
+    fn ends(&self, error: &StoreError) {
+        if matches!(error, StoreError::Fenced { .. } | StoreError::Lost(_)) {
             self.shared.failed.send_replace(Some(error.to_string()));
         }
     }
@@ -494,6 +508,7 @@ impl Manager {
         term: u64,
         generation: u64,
     ) -> Result<(), String> {
+        self.leads()?;
         let done = match command {
             Command::Capabilities => return self.capabilities(name, client).await,
             Command::Configure(configuration) => {
@@ -506,6 +521,8 @@ impl Manager {
                     Ok(None) => {}
                     Err(error) => return Err(short(client.base(), &error)),
                 }
+                // That took its time.
+                self.leads()?;
                 client.configure(&body).await.map(drop)
             }
             Command::Start => client.start(&Start { term, generation }).await.map(drop),

@@ -4,14 +4,16 @@
 use super::sse::Parser;
 use super::{
     AuditRecord, Connection, Event, FabricStatus, Job, JobSpec, NodeStatus, Plan, Problem,
-    MANAGER_PORT,
+    MANAGER_PORT, NOT_LEADING,
 };
 use crate::API;
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 use superp_tls::{Role, Tls};
 
@@ -21,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Why a request failed.
 #[derive(Debug)]
 pub enum ManagerError {
-    /// There is no manager at this address, or no way to it; why.
+    /// There is no manager at this address that leads, or no way to it; why.
     Unreachable(String),
     /// The manager refused.
     Refused(Problem),
@@ -62,23 +64,30 @@ pub enum Verb {
     Reset,
 }
 
-/// A client of a manager.
+/// A client of a manager, or of several of which one leads.
 #[derive(Clone, Debug)]
 pub struct ManagerClient {
-    base: String,
+    bases: Vec<String>,
+    /// The one that answered last.
+    current: Arc<AtomicUsize>,
     scheme: &'static str,
     http: reqwest::Client,
 }
 
 impl ManagerClient {
-    /// A client of the manager at this URL, as `http://127.0.0.1:7778`, or with TLS `https://…`.
+    /// A client of the manager at this URL, as `http://127.0.0.1:7778`, or with TLS `https://…`; of several
+    /// with commas between them the one that leads is asked.
     pub fn new(base: &str, tls: Option<&Tls>) -> Result<Self, ManagerError> {
         let http = crate::http(tls, Role::Manager)
             .map_err(ManagerError::Answer)?
             .connect_timeout(Duration::from_secs(10))
             .build();
         Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
+            bases: base
+                .split(',')
+                .map(|base| base.trim().trim_end_matches('/').to_owned())
+                .collect(),
+            current: Arc::default(),
             scheme: tls.map_or("http", |_| "https"),
             http: http.map_err(|error| ManagerError::Answer(chain(&error)))?,
         })
@@ -217,7 +226,7 @@ impl ManagerClient {
         };
         // It begins soon, and has no end.
         let begun = tokio::time::timeout(PATIENCE, self.open(request)).await;
-        let silent = |_| ManagerError::Answer(format!("{}: no answer", self.base));
+        let silent = |_| ManagerError::Answer(format!("{}: no answer", self.base()));
         Ok(EventStream {
             response: begun.map_err(silent)??,
             parser: Parser::default(),
@@ -237,33 +246,40 @@ impl ManagerClient {
             .await
     }
 
-    /// A request; what names come in a path is one part of it, whatever characters it has.
-    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ManagerError> {
-        let wrong =
-            || ManagerError::Unreachable(format!("{} is not the URL of a manager", self.base));
-        let mut url = reqwest::Url::parse(&self.base).map_err(|_| wrong())?;
+    /// The URL of a manager as it is in requests; it has to go with how it is to be asked.
+    fn parsed(&self, base: &str) -> Result<Url, ManagerError> {
+        let wrong = || ManagerError::Unreachable(format!("{base} is not the URL of a manager"));
+        let url = Url::parse(base).map_err(|_| wrong())?;
         match (url.scheme(), self.scheme) {
-            (given, wanted) if given == wanted => {}
-            ("https", _) => {
-                return Err(ManagerError::Answer(format!(
-                    "{}: a certificate is needed to ask it: --tls DIR, or SUPERP_TLS in the environment",
-                    self.base
-                )))
-            }
-            ("http", _) => {
-                return Err(ManagerError::Answer(format!(
-                    "{}: it would be asked in clear, though there is a certificate: write https://",
-                    self.base
-                )))
-            }
-            _ => return Err(wrong()),
+            _ if url.cannot_be_a_base() => Err(wrong()),
+            (given, wanted) if given == wanted => Ok(url),
+            ("https", _) => Err(ManagerError::Answer(format!(
+                "{base}: a certificate is needed to ask it: --tls DIR, or SUPERP_TLS in the environment"
+            ))),
+            ("http", _) => Err(ManagerError::Answer(format!(
+                "{base}: it would be asked in clear, though there is a certificate: write https://"
+            ))),
+            _ => Err(wrong()),
         }
-        url.path_segments_mut()
-            .map_err(|()| wrong())?
-            .pop_if_empty()
-            .push(API.trim_start_matches('/'))
-            .extend(path);
+    }
+
+    /// A request to the manager that answered last; what names come in a path is one part of it, whatever
+    /// characters it has.
+    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ManagerError> {
+        let mut url = self.parsed(self.base())?;
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts
+                .pop_if_empty()
+                .push(API.trim_start_matches('/'))
+                .extend(path);
+        }
         Ok(self.http.request(method, url))
+    }
+
+    /// The manager that answered last.
+    fn base(&self) -> &str {
+        let current = self.current.load(Ordering::Relaxed);
+        self.bases.get(current).map_or("", String::as_str)
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ManagerError> {
@@ -278,7 +294,7 @@ impl ManagerClient {
         let text = response.text().await;
         let text = text.map_err(|error| self.failed(&error))?;
         serde_json::from_str(&text).map_err(|error| {
-            let base = &self.base;
+            let base = self.base();
             ManagerError::Answer(format!(
                 "{base} answered what this version does not know: {error}"
             ))
@@ -289,7 +305,47 @@ impl ManagerClient {
         self.open(request.timeout(PATIENCE)).await
     }
 
+    /// Asks the manager that answered last, and the others if it is not there or does not lead.
     async fn open(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
+        let (http, request) = request.build_split();
+        let mut request = request.map_err(|error| self.failed(&error))?;
+        let mut left = self.bases.len();
+        loop {
+            // Bodies here are texts, of which there can be two.
+            let again = request.try_clone();
+            let asked = RequestBuilder::from_parts(http.clone(), request);
+            let error = match self.ask(asked).await {
+                Err(error @ ManagerError::Unreachable(_)) => error,
+                other => return other,
+            };
+            left -= 1;
+            let Some(again) = again.filter(|_| left > 0) else {
+                return Err(error);
+            };
+            request = self.next(again)?;
+        }
+    }
+
+    /// The same request to the next manager.
+    fn next(&self, mut request: reqwest::Request) -> Result<reqwest::Request, ManagerError> {
+        let from = self.parsed(self.base())?;
+        let next = (self.current.load(Ordering::Relaxed) + 1) % self.bases.len();
+        self.current.store(next, Ordering::Relaxed);
+        let mut url = self.parsed(self.base())?;
+        let path = request.url().path();
+        let rest = path.strip_prefix(from.path().trim_end_matches('/'));
+        let path = format!(
+            "{}{}",
+            url.path().trim_end_matches('/'),
+            rest.unwrap_or(path)
+        );
+        url.set_path(&path);
+        url.set_query(request.url().query());
+        *request.url_mut() = url;
+        Ok(request)
+    }
+
+    async fn ask(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
         let response = superp_tls::send(request).await;
         let response = response.map_err(|error| self.failed(&error))?;
         let status: StatusCode = response.status();
@@ -297,18 +353,22 @@ impl ManagerClient {
             return Ok(response);
         }
         let text = response.text().await.map_err(|error| self.failed(&error))?;
-        Err(match serde_json::from_str(&text) {
+        Err(match serde_json::from_str::<Problem>(&text) {
+            Ok(problem) if problem.title == NOT_LEADING => {
+                let base = self.base();
+                ManagerError::Unreachable(format!("{base} does not lead: {}", problem.detail))
+            }
             Ok(problem) => ManagerError::Refused(problem),
             // What is no problem document comes from another program, or from a proxy.
             Err(_) => {
                 let text = text.lines().next().unwrap_or_default();
-                ManagerError::Answer(format!("{}: {status}: {text}", self.base))
+                ManagerError::Answer(format!("{}: {status}: {text}", self.base()))
             }
         })
     }
 
     fn failed(&self, error: &reqwest::Error) -> ManagerError {
-        let base = &self.base;
+        let base = self.base();
         if let Some(why) = superp_tls::explain(error) {
             return ManagerError::Answer(format!("{base}: {why}"));
         }

@@ -22,6 +22,9 @@ use utoipa::ToSchema;
 /// The manager's TCP port, unless told otherwise.
 pub const MANAGER_PORT: u16 = 7778;
 
+/// Title of the [`Problem`] that a manager tells which does not lead: another one is to be asked.
+pub const NOT_LEADING: &str = "This manager does not lead";
+
 /// Kinds of events.
 pub const EVENT_KINDS: [&str; 6] = ["apply", "connection", "job", "node", "phase", "report"];
 

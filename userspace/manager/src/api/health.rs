@@ -21,12 +21,12 @@ pub(super) struct Well {
     status: String,
 }
 
-fn well() -> Response {
+pub(super) fn well() -> Response {
     let status = "ok".into();
     Json(Well { status }).into_response()
 }
 
-fn unwell(why: impl Into<String>) -> Response {
+pub(super) fn unwell(why: impl Into<String>) -> Response {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
         "The manager does not work",

@@ -2,19 +2,20 @@
 //! Jobs. The number of a job's partition is its token: it is told to operators, and to the job's own nodes.
 
 use super::access::Outcome;
+use super::asked::{Asked, Name, Number};
 use super::body::Body;
 use super::{is_running, problem, refused};
 use crate::decide::{self, Seen};
 use crate::engine::{Manager, Refusal};
 use crate::state::{ConnKey, ConnRecord, JobRecord, State};
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use superp_control::manager::{Job, JobSpec, Problem};
+use superp_control::manager::{Job, JobSpec};
 use superp_tls::serve::Caller;
 use superp_tls::Role;
 use tokio::time::Instant;
@@ -24,15 +25,21 @@ use utoipa::IntoParams;
 const LONGEST_WAIT: u64 = 600;
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct WaitQuery {
     /// Seconds to wait until all connections of the job run, 600 at most.
     #[serde(default)]
-    wait: u64,
+    #[param(value_type = u64)]
+    wait: Number,
 }
 
 impl WaitQuery {
+    fn seconds(&self) -> u64 {
+        u64::from(self.wait).min(LONGEST_WAIT)
+    }
+
     fn end(&self) -> Instant {
-        Instant::now() + Duration::from_secs(self.wait.min(LONGEST_WAIT))
+        Instant::now() + Duration::from_secs(self.seconds())
     }
 }
 
@@ -107,7 +114,7 @@ fn is_operator(caller: &Caller) -> bool {
 }
 
 /// The jobs. Only operators are told their partitions.
-#[utoipa::path(get, path = "/v1/jobs", responses((status = 200, body = Vec<Job>), (status = 403, body = Problem)))]
+#[utoipa::path(get, path = "/v1/jobs", responses((status = 200, body = Vec<Job>)))]
 pub(super) async fn jobs(
     Shared(manager): Shared<Manager>,
     Extension(caller): Extension<Caller>,
@@ -124,12 +131,12 @@ pub(super) async fn jobs(
 /// A job; with `wait` as soon as it is there and runs. Operators are told its partition, and its own nodes: who has
 /// a certificate of the role agent with the name of one. They may ask for no other job.
 #[utoipa::path(get, path = "/v1/jobs/{name}", params(("name" = String, Path), WaitQuery),
-    responses((status = 200, body = Job), (status = 400), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Job), (status = 404)))]
 pub(super) async fn job(
     Shared(manager): Shared<Manager>,
     Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Query(query): Query<WaitQuery>,
+    Name(name): Name,
+    Asked(query): Asked<WaitQuery>,
 ) -> Response {
     let (found, _) = settled(&manager, &name, None, query.end()).await;
     let its_own = found.as_ref().is_some_and(|(job, _)| {
@@ -156,13 +163,10 @@ pub(super) async fn job(
 /// `wait` it is answered when all its connections run; a job that was made by this request and does not run in time is
 /// removed again (504). A manager that is told to end meanwhile leaves the job to the next one (503).
 #[utoipa::path(post, path = "/v1/jobs", params(WaitQuery), request_body = JobSpec,
-    responses((status = 200, body = Job), (status = 400, body = Problem), (status = 403, body = Problem),
-        (status = 408, body = Problem), (status = 409, body = Problem), (status = 413, body = Problem),
-        (status = 422, body = Problem), (status = 500, body = Problem), (status = 503, body = Problem),
-        (status = 504, body = Problem)))]
+    responses((status = 200, body = Job), (status = 409), (status = 422), (status = 503), (status = 504)))]
 pub(super) async fn make(
     Shared(manager): Shared<Manager>,
-    Query(query): Query<WaitQuery>,
+    Asked(query): Asked<WaitQuery>,
     Body(body): Body,
 ) -> Response {
     let end = query.end();
@@ -190,7 +194,7 @@ pub(super) async fn make(
             "",
         );
     };
-    if query.wait == 0 || job.runs() {
+    if query.seconds() == 0 || job.runs() {
         let text = format!("job {}, {} connections", job.name, job.connections);
         return (Extension(Outcome::new(&text)), Json(job)).into_response();
     }
@@ -215,7 +219,7 @@ pub(super) async fn make(
         format!(
             "the job {} does not run after {} s, and {fate}\n{waiting}",
             job.name,
-            query.wait.min(LONGEST_WAIT)
+            query.seconds()
         ),
     )
 }
@@ -223,9 +227,8 @@ pub(super) async fn make(
 /// Ends a job: its connections are removed at once, where a node does not answer as soon as it does, and its
 /// partition is not used again for a day.
 #[utoipa::path(delete, path = "/v1/jobs/{name}", params(("name" = String, Path)),
-    responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem),
-        (status = 500, body = Problem)))]
-pub(super) async fn end(Shared(manager): Shared<Manager>, Path(name): Path<String>) -> Response {
+    responses((status = 204), (status = 404)))]
+pub(super) async fn end(Shared(manager): Shared<Manager>, Name(name): Name) -> Response {
     match manager.end_job(&name, None) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(refusal) => refused(refusal, "", ""),

@@ -22,6 +22,22 @@ fn by_name(text: &mut Text, metric: &str, label: &str, names: &[String], found: 
 /// What is not told by an agent.
 const UNKNOWN: &str = "unknown";
 
+/// What every manager tells.
+fn manager(leads: bool) -> Text {
+    let mut text = Text::default();
+    text.family("superp_cm_info", "gauge", "The manager, always 1.");
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    text.sample("superp_cm_info", &version, 1);
+    text.family("superp_cm_leads", "gauge", "1 for the manager that leads.");
+    text.sample("superp_cm_leads", &[], u64::from(leads));
+    text
+}
+
+/// The metrics of a manager that does not lead.
+pub(super) fn standby() -> String {
+    manager(false).into()
+}
+
 /// The metrics.
 pub(super) fn metrics(
     fabric: &FabricStatus,
@@ -30,11 +46,7 @@ pub(super) fn metrics(
     counts: &Counts,
     last_event: u64,
 ) -> String {
-    let mut text = Text::default();
-    text.family("superp_cm_info", "gauge", "The manager, always 1.");
-    let version = [("version", env!("CARGO_PKG_VERSION"))];
-    text.sample("superp_cm_info", &version, 1);
-
+    let mut text = manager(true);
     let metric = "superp_fabric_phase";
     text.family(metric, "gauge", "1 for the phase that the fabric is in.");
     for phase in [

@@ -3,10 +3,15 @@
 
 use super::*;
 use crate::fabric::{Encap, Node, OnBroken, Params, Port, Settings};
-use crate::state::{ConnRecord, JobRecord, NodeRecord, Phase, Want};
+use crate::state::{ConnKey, ConnRecord, End, FabricRecord, JobRecord, NodeRecord, Phase, Want};
+use rusqlite::Connection;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use superp_control::manager::JobSettings;
 use superp_control::RmaSpace;
+
+#[path = "../../tests/fabric/etcd.rs"]
+pub(super) mod server;
 
 /// A place for a store, removed at the end.
 struct Folder(PathBuf);
@@ -26,14 +31,33 @@ impl Drop for Folder {
     }
 }
 
-/// Runs a test with a function that opens one and the same store, for each kind of store.
-fn each_kind(name: &str, test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
-    let folder = Folder::new(name);
-    let path = folder.0.join("manager.db");
-    test(&|| Box::new(Sqlite::open(&path).unwrap()));
+/// The same etcd for all tests of this process, with which it ends.
+pub(super) static SERVER: LazyLock<server::Server> = LazyLock::new(server::Server::start);
+
+/// A place in it.
+pub(super) fn access(name: &str) -> Access {
+    Access {
+        endpoints: vec![SERVER.url.clone()],
+        prefix: format!("/test/{name}"),
+        ..Access::default()
+    }
 }
 
-fn node(address: &str) -> NodeRecord {
+/// Runs a test with a function that opens one and the same store, for each kind of store.
+fn each_kind(name: &str, test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
+    each_kind_with(name, Limits::default(), test);
+}
+
+/// The same where so much is kept.
+fn each_kind_with(name: &str, limits: Limits, test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
+    let folder = Folder::new(name);
+    let path = folder.0.join("manager.db");
+    test(&|| Box::new(Sqlite::open_with(&path, limits).unwrap()));
+    let access = access(name);
+    test(&|| Box::new(Etcd::open_with(&access, limits).unwrap()));
+}
+
+pub(super) fn node(address: &str) -> NodeRecord {
     NodeRecord {
         node: Node {
             agent: format!("{address}:7779"),
@@ -238,15 +262,20 @@ fn events_have_numbers_that_rise_and_are_read_from_any_on() {
 
 #[test]
 fn old_events_are_dropped() {
-    each_kind("old", |open| {
+    let limits = Limits {
+        events: 200,
+        ..Limits::default()
+    };
+    each_kind_with("old", limits, |open| {
         let mut store = open();
         let term = store.begin_term(1).unwrap();
-        let many: Vec<_> = (0..EVENTS_KEPT + 10)
-            .map(|_| Change::Event(event("again")))
-            .collect();
+        let many = vec![Change::Event(event("again")); 230];
         store.commit(term, &many).unwrap();
-        assert_eq!(store.last_event().unwrap(), EVENTS_KEPT + 10);
-        assert_eq!(store.events(0, 1).unwrap()[0].seq, 11);
+        assert_eq!(store.last_event().unwrap(), 230);
+        assert_eq!(store.events(0, 1).unwrap()[0].seq, 31);
+        store.commit(term, &many[..1]).unwrap();
+        assert_eq!(store.events(0, 1).unwrap()[0].seq, 32);
+        assert_eq!(store.events(0, 999).unwrap().len(), 200);
     });
 }
 
@@ -291,32 +320,68 @@ fn requests_are_recorded_before_and_after_whatever_the_term() {
 
 #[test]
 fn forbidden_requests_push_out_only_their_like() {
-    let folder = Folder::new("forget");
-    let mut store = Sqlite::open(&folder.0.join("x")).unwrap();
-    for number in 0..60 {
-        let seq = store.audit(&record("someone")).unwrap();
-        match number % 3 {
-            0 => store.audited(seq, 200, None).unwrap(),
-            1 => store
-                .audited(seq, 403, Some("needs the role operator"))
-                .unwrap(),
-            // What became of it is not known yet.
-            _ => {}
-        }
-    }
-    let tx = store.db.transaction().unwrap();
-    forget_audit(&tx, 10, 3).unwrap();
-    tx.commit().unwrap();
-    let left = store.audit_log(0, 99).unwrap();
-    let (forbidden, others): (Vec<_>, Vec<_>) =
-        left.iter().partition(|record| record.status == Some(403));
-    let seqs = |records: &[&AuditRecord]| -> Vec<u64> {
-        records.iter().map(|record| record.seq).collect()
+    let limits = Limits {
+        audit: 10,
+        forbidden: 3,
+        audit_batch: 20,
+        ..Limits::default()
     };
-    assert_eq!(seqs(&forbidden), [53, 56, 59]);
-    assert_eq!(seqs(&others), [46, 48, 49, 51, 52, 54, 55, 57, 58, 60]);
-    // Numbers go on.
-    assert_eq!(store.audit(&record("someone")).unwrap(), 61);
+    each_kind_with("forget", limits, |open| {
+        let mut store = open();
+        for number in 0..60 {
+            let seq = store.audit(&record("someone")).unwrap();
+            match number % 3 {
+                0 => store.audited(seq, 200, None).unwrap(),
+                1 => store
+                    .audited(seq, 403, Some("needs the role operator"))
+                    .unwrap(),
+                // What became of it is not known yet.
+                _ => {}
+            }
+        }
+        let left = store.audit_log(0, 99).unwrap();
+        let (forbidden, others): (Vec<_>, Vec<_>) =
+            left.iter().partition(|record| record.status == Some(403));
+        let seqs = |records: &[&AuditRecord]| -> Vec<u64> {
+            records.iter().map(|record| record.seq).collect()
+        };
+        assert_eq!(seqs(&forbidden), [53, 56, 59]);
+        assert_eq!(seqs(&others), [46, 48, 49, 51, 52, 54, 55, 57, 58, 60]);
+        // Numbers go on.
+        assert_eq!(store.audit(&record("someone")).unwrap(), 61);
+    });
+}
+
+/// As many connections as a mesh of 64 nodes has, and events.
+pub(super) fn mesh() -> Vec<Change> {
+    let conns = (1..=2016).map(|cid| Change::Conn(key(cid, 2), Box::new(conn())));
+    conns
+        .chain([Change::Event(event("mesh")), Change::Event(event("more"))])
+        .collect()
+}
+
+#[test]
+fn many_changes_are_stored_as_one() {
+    each_kind("many", |open| {
+        let mut store = open();
+        let term = store.begin_term(1).unwrap();
+        let mut expected = State::default();
+        mesh().iter().for_each(|change| expected.apply(change));
+        store.commit(term, &mesh()).unwrap();
+        assert_eq!(store.load().unwrap(), expected);
+        assert_eq!(store.events(0, 9).unwrap().len(), 2);
+        // And what comes after it finds all in its place.
+        let gone: Vec<_> = expected
+            .conns
+            .keys()
+            .copied()
+            .map(Change::ConnGone)
+            .collect();
+        gone.iter().for_each(|change| expected.apply(change));
+        store.commit(term, &gone).unwrap();
+        drop(store);
+        assert_eq!(open().load().unwrap(), expected);
+    });
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub(crate) struct World {
     pub(crate) agents: Mutex<Vec<Arc<Agent>>>,
     /// Requests so far that change something.
     pub(crate) commands: AtomicUsize,
+    /// The newest term of a command to any of them.
+    pub(crate) newest: AtomicU64,
+    /// Commands of older terms.
+    pub(crate) stale: AtomicUsize,
     /// What happens at which of them.
     pub(crate) crash: Mutex<Option<(usize, Crash)>>,
     /// Kills the manager.
@@ -194,6 +198,9 @@ impl Agent {
     /// Carries a command out, unless this is where something crashes.
     async fn command(&self, term: u64, act: impl FnOnce(&mut Kernel) -> Answer) -> Response {
         let number = self.world.commands.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.world.newest.fetch_max(term, Ordering::SeqCst) > term {
+            self.world.stale.fetch_add(1, Ordering::SeqCst);
+        }
         let crash = *self.world.crash.lock().unwrap();
         let crash = crash
             .filter(|(at, _)| *at == number)

@@ -2,7 +2,9 @@
 //! The manager's program among agents that speak the real interface over TCP, on 127.0.0.0/8.
 
 mod agent;
+mod etcd;
 mod jobs;
+mod leaders;
 mod observe;
 mod page;
 mod secure;
@@ -30,6 +32,8 @@ struct Lab {
     manager: Arc<Mutex<Option<Child>>>,
     /// With TLS, the operator's.
     tls: Option<Tls>,
+    /// The store, if it is not SQLite.
+    etcd: Option<etcd::Server>,
     http: reqwest::Client,
 }
 
@@ -41,6 +45,11 @@ impl Lab {
 
     /// The same, with TLS or without.
     async fn with(count: usize, secure: bool) -> Self {
+        Self::on(count, secure, None).await
+    }
+
+    /// The same, on this store if it is not SQLite.
+    async fn on(count: usize, secure: bool, etcd: Option<etcd::Server>) -> Self {
         static LABS: AtomicU32 = AtomicU32::new(1);
         let lab = LABS.fetch_add(1, Ordering::SeqCst);
         let process = std::process::id();
@@ -78,6 +87,7 @@ impl Lab {
             manager,
             http: secure::http(tls.as_ref()),
             tls,
+            etcd,
         };
         lab.start();
         lab
@@ -85,24 +95,30 @@ impl Lab {
 
     /// Starts the manager on the store that there is.
     fn start(&self) {
+        *self.manager.lock().unwrap() = Some(self.start_at(250));
+    }
+
+    /// Starts a manager at this host's number.
+    fn start_at(&self, host: u8) -> Child {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.folder.join("log"))
             .unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_superp-cm"))
-            .args([
-                "serve",
-                "--listen",
-                &format!("{}.250:7778", self.net),
-                "--store",
-            ])
-            .arg(self.folder.join("manager.db"))
+            .args(["serve", "--listen", &format!("{}.{host}:7778", self.net)])
+            .args(match &self.etcd {
+                Some(etcd) => vec!["--etcd".into(), etcd.url.clone().into(), "--lease=3".into()],
+                None => vec![
+                    "--store".into(),
+                    self.folder.join("manager.db").into_os_string(),
+                ],
+            })
             .args(self.tls.as_ref().map(|_| "--tls"))
             .args(self.tls.as_ref().map(|_| self.folder.join("ca/manager")))
             .stderr(Stdio::from(log))
             .spawn();
-        *self.manager.lock().unwrap() = Some(child.unwrap());
+        child.unwrap()
     }
 
     fn kill(&self) {
@@ -141,6 +157,7 @@ impl Lab {
                 return value;
             }
             assert!(Instant::now() < end, "no answer to {path}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -558,7 +575,17 @@ async fn manager_agent_or_host_killed_at_every_step_comes_to_the_same_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_mesh_of_64_agents_boots() {
-    let lab = Lab::new(64).await;
+    full_mesh_of_64_agents(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_mesh_of_64_agents_boots_with_its_state_in_etcd() {
+    full_mesh_of_64_agents(Some(etcd::Server::start())).await;
+}
+
+async fn full_mesh_of_64_agents(etcd: Option<etcd::Server>) {
+    let store = etcd.as_ref().map_or("SQLite", |_| "etcd");
+    let lab = Lab::on(64, false, etcd).await;
     lab.status().await;
     let begin = Instant::now();
     lab.apply(&lab.mesh(0)).await;
@@ -569,7 +596,7 @@ async fn full_mesh_of_64_agents_boots() {
         (64, 64 * 63 / 2)
     );
     println!(
-        "64 agents, {} connections: applied in {:.2} s, running after {:.2} s",
+        "64 agents, {} connections, {store}: applied in {:.2} s, running after {:.2} s",
         status.connections,
         applied.as_secs_f64(),
         begin.elapsed().as_secs_f64()

@@ -8,7 +8,8 @@ use superp_control::manager::Scope;
 
 #[derive(Args)]
 pub(crate) struct Fabric {
-    /// The connection manager; http://127.0.0.1:7778 unless told, or with --tls https://127.0.0.1:7778.
+    /// The connection manager; http://127.0.0.1:7778 unless told, or with --tls https://127.0.0.1:7778. Of several, with commas
+    /// between them, the one that leads is asked.
     #[arg(long, global = true, value_name = "URL", env = "SUPERP_MANAGER")]
     pub(crate) manager: Option<String>,
 
