@@ -151,6 +151,7 @@ def main():
             agents.start(*range(1, files.MOST + 1), rate=1000)
             manager.apply(agents.fabric(files.FEWEST))
             until("the fabric runs", manager.running)
+            manager.make_job("contract", "xpu[01-03]")
             # Something to tell: events, a life more.
             agents.break_connection(1, 1, "the peer does not answer")
             end = threading.Event()

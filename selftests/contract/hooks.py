@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import schemathesis
+from schemathesis.generation import GenerationMode
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "web")]
 
@@ -25,7 +26,9 @@ def toml(context, value):
 
 # What the words in the dictionaries of schemathesis.toml stand for: a place in a list of the manager.
 PLACES = {"first": 0, "last": -1}
-LISTS = {"node": ("/v1/nodes", "name"), "connection": ("/v1/connections", "connection")}
+LISTS = {"node": ("/v1/nodes", "name"), "connection": ("/v1/connections", "connection"), "job": ("/v1/jobs", "name")}
+# What settings of a job have to go with, no schema says.
+TOGETHER = ("hop_limit", "spray", "mtu", "window", "parameters")
 
 # The operation that was asked last, at first one that changes something.
 last = "POST"
@@ -36,7 +39,7 @@ def before_call(context, case, kwargs):
     """Every operation finds the fabric running, as it was before the one before it. Waits are short."""
     global last
     if case.operation.label != last:
-        if last.startswith("POST") and os.environ["CONTRACT_STATE"] == "running":
+        if last.startswith(("POST", "DELETE")) and os.environ["CONTRACT_STATE"] == "running":
             restore()
         last = case.operation.label
     names = case.path_parameters
@@ -47,9 +50,20 @@ def before_call(context, case, kwargs):
                 path, name = LISTS[what]
                 found = manager.get(path)
                 names[parameter] = found[PLACES[which]][name] if found else value
-    wait = (case.query or {}).get("wait")
-    if isinstance(wait, int) and wait > 0:
+    if case.operation.label == "POST /v1/jobs" and case.meta.generation.mode == GenerationMode.POSITIVE:
+        possible(case.body)
+    wait = str((case.query or {}).get("wait"))
+    # A larger one is refused.
+    if wait.isdecimal() and 0 < int(wait) < 2**63:
         case.query["wait"] = 1
+
+
+def possible(job):
+    """Makes what the schema allows a job that can be: its hosts are there, and it is the only one."""
+    for other in manager.get("/v1/jobs"):
+        manager.delete(f"/v1/jobs/{other['name']}")
+    job["hosts"] = "xpu[01-02]"
+    job["settings"] = {name: value for name, value in job.get("settings", {}).items() if name not in TOGETHER}
 
 
 @schemathesis.hook
@@ -65,6 +79,7 @@ def restore():
     manager.apply(fabric(files.AGENTS, files.FEWEST))
     manager.post("/v1/fabric/restart")
     until("the fabric runs", manager.running)
+    manager.make_job("contract", "xpu[01-03]")
 
 
 @schemathesis.check

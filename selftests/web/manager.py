@@ -70,6 +70,14 @@ class Manager:
         with urllib.request.urlopen(self.url + path, body.encode(), timeout=60) as answer:
             return answer.read()
 
+    def delete(self, path):
+        request = urllib.request.Request(self.url + path, method="DELETE")
+        with urllib.request.urlopen(request, timeout=60):
+            pass
+
+    def make_job(self, name, hosts):
+        self.post("/v1/jobs?wait=30", json.dumps({"name": name, "hosts": hosts}))
+
     def running(self):
         fabric = self.get("/v1/fabric")
         done = fabric["phase"] == "running" and fabric["connections_running"] == fabric["connections"]

@@ -151,7 +151,7 @@ pub fn router(manager: Manager) -> Router {
         .route("/v1/events/stream", get(stream::stream))
         .route("/v1/audit", get(audit))
         .route("/v1/jobs", get(jobs::jobs).post(jobs::make))
-        .route("/v1/jobs/{name}", get(jobs::job).delete(jobs::end))
+        .route("/v1/jobs/{job}", get(jobs::job).delete(jobs::end))
         .route("/v1/plan", post(plan))
         .route("/v1/apply", post(apply))
         .route("/v1/shutdown", post(shutdown))

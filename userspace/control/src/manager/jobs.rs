@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// Its name: 1 to 64 letters, digits, `-`, `_` and `.`.
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     pub name: String,
     /// Its nodes, a host list as in a fabric file: `xpu[01-04,07]`.
     pub hosts: String,
@@ -24,9 +25,11 @@ pub struct JobSpec {
 pub struct JobSettings {
     /// How packets are carried: `sunh` if left out, `udp`, `udp4` or `udp6`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(sunh|udp|udp4|udp6)$")]
     pub encap: Option<String>,
     /// `ordered` if left out, or `unordered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(ordered|unordered)$")]
     pub order: Option<String>,
     /// Every packet is another flow to the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,9 +39,11 @@ pub struct JobSettings {
     pub ext: Option<bool>,
     /// Traffic Class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 255)]
     pub tclass: Option<u8>,
     /// Hop Limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 255)]
     pub hop_limit: Option<u8>,
     /// Largest packet, bytes from the packet delivery header.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -130,7 +130,7 @@ pub(super) async fn jobs(
 
 /// A job; with `wait` as soon as it is there and runs. Operators are told its partition, and its own nodes: who has
 /// a certificate of the role agent with the name of one. They may ask for no other job.
-#[utoipa::path(get, path = "/v1/jobs/{name}", params(("name" = String, Path), WaitQuery),
+#[utoipa::path(get, path = "/v1/jobs/{job}", params(("job" = String, Path), WaitQuery),
     responses((status = 200, body = Job), (status = 404)))]
 pub(super) async fn job(
     Shared(manager): Shared<Manager>,
@@ -226,7 +226,7 @@ pub(super) async fn make(
 
 /// Ends a job: its connections are removed at once, where a node does not answer as soon as it does, and its
 /// partition is not used again for a day.
-#[utoipa::path(delete, path = "/v1/jobs/{name}", params(("name" = String, Path)),
+#[utoipa::path(delete, path = "/v1/jobs/{job}", params(("job" = String, Path)),
     responses((status = 204), (status = 404)))]
 pub(super) async fn end(Shared(manager): Shared<Manager>, Name(name): Name) -> Response {
     match manager.end_job(&name, None) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Jobs, which come and go while the fabric runs.
 
+use super::agent::Agent;
 use super::secure::issue;
 use super::Lab;
 use std::sync::atomic::Ordering;
@@ -107,7 +108,7 @@ async fn job_comes_and_goes_beside_what_runs_and_its_token_is_told_to_few() {
     lab.until(Phase::Running).await;
     let conns = lab.until_conns(|conns| conns.len() == 6).await;
     assert_eq!(others(&conns), before);
-    let gone = |agent: &super::agent::Agent| agent.lock().conns.len() == 3;
+    let gone = |agent: &Agent| agent.lock().conns.len() == 3;
     assert!(lab.agents.iter().all(|agent| gone(agent)));
     let next: Job = client.make_job(&spec("xpu[01-03]"), 60).await.unwrap();
     assert_ne!(next.partition, Some(partition));
@@ -165,7 +166,7 @@ async fn job_that_cannot_be_or_does_not_run_in_time_leaves_nothing_behind() {
         "{told}"
     );
     client.end_job("j1").await.unwrap();
-    lab.apply(&lab.mesh(0)).await;
+    Agent::start(format!("{}.3:7779", lab.net), &lab.world).await;
     lab.until(Phase::Running).await;
     client.make_job(&spec("xpu[01-02]"), 60).await.unwrap();
     client.shutdown().await.unwrap();
