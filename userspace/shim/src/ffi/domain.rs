@@ -55,8 +55,7 @@ pub(super) unsafe extern "C" fn alloc_parent_domain(
 ) -> *mut ibv_pd {
     // SAFETY: The caller's struct.
     let attr = unsafe { &*attr };
-    let known =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    let known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     if attr.pd.is_null() || attr.comp_mask & !known != 0 {
         return Failure::failure(libc::EINVAL);
     }
