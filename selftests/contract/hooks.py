@@ -55,11 +55,11 @@ def before_call(context, case, kwargs):
     wait = str((case.query or {}).get("wait"))
     # A larger one is refused.
     if wait.isdecimal() and 0 < int(wait) < 2**63:
-        case.query["wait"] = 1
+        case.query["wait"] = 30 if case.operation.label == "POST /v1/jobs" else 1
 
 
 def possible(job):
-    """Makes what the schema allows a job that can be: its hosts are there, and it is the only one."""
+    """Makes what the schema allows a job that can be: its hosts are there, and it is the only one. It is waited for."""
     for other in manager.get("/v1/jobs"):
         manager.delete(f"/v1/jobs/{other['name']}")
     job["hosts"] = "xpu[01-02]"

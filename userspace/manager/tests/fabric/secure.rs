@@ -95,6 +95,7 @@ async fn role_decides_about_every_request_and_refusals_are_recorded() {
         for (path, methods) in document["paths"].as_object().unwrap() {
             let path = path
                 .replace("{name}", "x")
+                .replace("{job}", "x")
                 .replace("{connection}", "1@10.0.0.1-1@10.0.0.2");
             for method in methods.as_object().unwrap().keys() {
                 let url = lab.url(path.trim_start_matches('/'));
