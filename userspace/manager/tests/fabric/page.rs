@@ -95,6 +95,7 @@ async fn page_and_all_its_files_are_served_and_nothing_else_may_run_in_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn page_is_for_viewers_and_operators_and_pages_of_other_sites_change_nothing() {
     let lab = Lab::with(2, true).await;
+    lab.status().await;
     for (role, status) in [(Role::Viewer, 200), (Role::Agent, 403)] {
         let address = role.serves().then_some("127.0.0.1");
         let tls = issue(&lab.folder, role, &format!("a-{role}"), address);
