@@ -296,6 +296,8 @@ def next_generation():
         actions = {str(outcome["object"].get("id")): outcome["action"] for outcome in told["outcomes"]}
         same((actions["1"], actions["2"], actions["eth0"]), ("unchanged", "created", "unchanged"), "outcomes")
         same((agent.connection(1)["state"], agent.connection(2)["state"]), ("established", "created"), "states")
+        told = agent.good("POST", "/v1/start", {"term": TERM, "generation": 2, "hold": [2]})
+        same((told["state"], agent.connection(2)["state"]), ("started", "created"), "states with connection 2 held")
         agent.good("POST", "/v1/start", {"term": TERM, "generation": 2})
     assert a.connection(1)["counters"]["tx-packets"] >= before > 0
     nodes.superp(1, "ping", "10.23.0.2", "--cid", "2", "-c", "1")

@@ -118,8 +118,8 @@ class Agent:
         if not self.configuration or self.configuration["generation"] != body["generation"]:
             raise Refused(409, "generation", "another configuration is in force")
         if path == ["start"]:
-            for conn in self.conns.values():
-                if conn["state"] == "created":
+            for cid, conn in self.conns.items():
+                if conn["state"] == "created" and cid not in body.get("hold", []):
                     self.set_state(conn, "established")
             self.state = "started"
             return self.configured()

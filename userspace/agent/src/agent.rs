@@ -293,7 +293,10 @@ impl Agent {
         let outcomes: Vec<Outcome> = kernel
             .conns
             .iter()
-            .map(|conn| started(&mut client, conn))
+            .map(|conn| match body.hold.contains(&conn.local_cid) {
+                true => unchanged(conn, "held".into()),
+                false => started(&mut client, conn),
+            })
             .collect();
         let failed = outcomes
             .iter()
@@ -533,12 +536,20 @@ fn started(client: &mut Client, conn: &Conn) -> Outcome {
             Err(error) => (Action::Failed, Some(error.to_string())),
         },
         ConnState::Established => (Action::Unchanged, None),
-        state => (Action::Unchanged, Some(format!("{state}: reset it first"))),
+        state => return unchanged(conn, format!("{state}: reset it first")),
     };
     Outcome {
         object: Object::Connection(conn.local_cid),
         action,
         detail,
+    }
+}
+
+fn unchanged(conn: &Conn, why: String) -> Outcome {
+    Outcome {
+        object: Object::Connection(conn.local_cid),
+        action: Action::Unchanged,
+        detail: Some(why),
     }
 }
 

@@ -217,14 +217,17 @@ fn yes() -> bool {
     true
 }
 
-/// `POST /v1/start`: start every connection of this configuration ("start operations").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// `POST /v1/start`: start the connections of this configuration ("start operations").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// The manager's term.
     pub term: u64,
     /// The configuration that is meant; refused if it is not the one in force.
     pub generation: u64,
+    /// Ids of connections that are to stay as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hold: Vec<u16>,
 }
 
 /// `POST /v1/connections/{cid}/start` and `…/stop`.

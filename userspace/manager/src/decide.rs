@@ -27,8 +27,11 @@ pub enum Command {
     Capabilities,
     /// Here is the configuration.
     Configure(Box<agent::Configuration>),
-    /// Start operations.
-    Start,
+    /// Start operations, but for these connections.
+    Start {
+        /// Their ids at the node.
+        hold: Vec<u16>,
+    },
     /// Start a connection.
     StartConn(u16),
     /// Shut a connection down softly.
@@ -63,7 +66,7 @@ impl Command {
         match self {
             Self::Capabilities => "capabilities",
             Self::Configure(_) => "configure",
-            Self::Start => "start",
+            Self::Start { .. } => "start",
             Self::StartConn(_) => "start-connection",
             Self::StopConn(_) => "stop-connection",
             Self::ResetConn { .. } => "reset-connection",
@@ -79,7 +82,7 @@ impl fmt::Display for Command {
             Self::Configure(configuration) => {
                 write!(f, "configuration {}", configuration.generation)
             }
-            Self::Start => f.write_str("start operations"),
+            Self::Start { .. } => f.write_str("start operations"),
             Self::StartConn(cid) => write!(f, "start of connection {cid}"),
             Self::StopConn(cid) => write!(f, "stop of connection {cid}"),
             Self::ResetConn { cid, .. } => write!(f, "reset of connection {cid}"),
@@ -394,9 +397,22 @@ impl<'a> Decider<'a> {
                     && status.generation == Some(self.state.fabric.generation)
             });
             if ready && !self.unsettled.contains(name) {
-                self.command(name, Command::Start);
+                let hold = self.held(name);
+                self.command(name, Command::Start { hold });
             }
         }
+    }
+
+    /// The ids of a node's connections that are not to run, or not yet.
+    fn held(&self, node: &str) -> Vec<u16> {
+        let all = self.state.conns.iter();
+        let held =
+            all.filter(|(_, conn)| conn.want != Want::Run || self.now < conn.not_before);
+        held.filter_map(|(key, conn)| {
+            let side = conn.nodes.iter().position(|name| name == node)?;
+            Some(key.ends()[side].cid)
+        })
+        .collect()
     }
 
     /// Nodes that lack a connection get their configuration again.

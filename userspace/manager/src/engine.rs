@@ -525,7 +525,15 @@ impl Manager {
                 self.leads()?;
                 client.configure(&body).await.map(drop)
             }
-            Command::Start => client.start(&Start { term, generation }).await.map(drop),
+            Command::Start { hold } => {
+                let hold = hold.clone();
+                let body = Start {
+                    term,
+                    generation,
+                    hold,
+                };
+                client.start(&body).await.map(drop)
+            }
             Command::StartConn(cid) => {
                 let body = superp_control::Command { term, generation };
                 client.start_connection(*cid, &body).await.map(drop)

@@ -87,10 +87,10 @@ impl Lab {
                     })
                     .collect();
             }
-            Command::Start => {
+            Command::Start { hold } => {
                 status.state = NodeState::Started;
                 for conn in &mut status.connections {
-                    if conn.state == ConnectionState::Created {
+                    if conn.state == ConnectionState::Created && !hold.contains(&conn.cid) {
                         conn.state = ConnectionState::Established;
                     }
                 }
@@ -222,8 +222,8 @@ fn boot_takes_the_steps_of_the_specification_in_order() {
         "the decision is stored before it is carried out"
     );
     let (commands, _) = lab.step();
-    assert_eq!(commands["x1"], [Command::Start]);
-    assert_eq!(commands["x2"], [Command::Start]);
+    assert_eq!(commands["x1"], [Command::Start { hold: vec![] }]);
+    assert_eq!(commands["x2"], [Command::Start { hold: vec![] }]);
     lab.settle();
     assert!(lab.runs());
     assert_eq!(waiting(&lab.state, &lab.seen), Vec::<String>::new());
@@ -323,6 +323,12 @@ fn policies_for_broken_connections() {
         assert_eq!(lab.conn(name).state, ConnectionState::Created);
     }
     assert_eq!(lab.record().want, Want::Hold);
+    // Nor does it come up with the next configuration.
+    let (generation, life) = (lab.state.fabric.generation, lab.record().life);
+    lab.apply(&FILE.replace("[[nodes]]", "broken = \"stop\"\n[parameters]\ncm_port = 7\n[[nodes]]"));
+    lab.settle();
+    assert!(lab.state.fabric.started > generation);
+    assert_eq!(lab.record().life, life);
 
     let mut lab = Lab::new();
     lab.apply(&FILE.replace("[[nodes]]", "broken = \"shutdown\"\n[[nodes]]"));

@@ -476,8 +476,8 @@ async fn start(State(agent): Shared, Json(body): Json<Start>) -> Response {
         if kernel.state() == NodeState::Partial {
             return refuse(ProblemKind::State, 409, "the node is not as configured");
         }
-        for conn in kernel.conns.values_mut() {
-            if conn.state == ConnectionState::Created {
+        for (cid, conn) in &mut kernel.conns {
+            if conn.state == ConnectionState::Created && !body.hold.contains(cid) {
                 conn.state = ConnectionState::Established;
             }
         }
