@@ -14,13 +14,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use superp_control::openapi::Refusals;
 use superp_control::{
     Capabilities, Command, Configure, Configured, ConnectionStatus, Fault, Problem, ProblemKind,
     Reports, Reset, Shutdown, ShutdownComplete, Start, Status,
 };
 use superp_tls::serve::Caller;
 use superp_tls::Role;
-use utoipa::{IntoParams, OpenApi};
+use utoipa::{IntoParams, OpenApi, ToSchema};
 
 /// Largest body: some 50,000 connections.
 const BODY_MAX: usize = 16 << 20;
@@ -296,17 +297,23 @@ async fn events(State(agent): Shared, Asked(query): Asked<EventsQuery>) -> Answe
     Ok(Json(agent.log.wait(instance, after, wait).await))
 }
 
-#[derive(Serialize)]
+/// All is well.
+#[derive(Serialize, ToSchema)]
 struct Well {
+    /// "ok".
     status: &'static str,
 }
 
 /// Whether the agent runs.
+#[utoipa::path(get, path = "/livez", responses(
+    (status = 200, body = Well), (status = "default", body = Problem)))]
 async fn livez() -> Json<Well> {
     Json(Well { status: "ok" })
 }
 
 /// Whether it can do its work: the kernel answers.
+#[utoipa::path(get, path = "/readyz", responses(
+    (status = 200, body = Well), (status = "default", body = Problem)))]
 async fn readyz(State(agent): Shared) -> Answer<Well> {
     blocking(agent, |agent| match agent.probe() {
         Ok(()) => Ok(Well { status: "ok" }),
@@ -320,6 +327,8 @@ async fn readyz(State(agent): Shared) -> Answer<Well> {
 }
 
 /// The status for Prometheus.
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, body = String, content_type = "text/plain"), (status = "default", body = Problem)))]
 async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
     let Json(status) = blocking(agent, |agent| agent.status(true)).await?;
     let kind = [(header::CONTENT_TYPE, superp_control::prometheus::MEDIA_TYPE)];
@@ -339,8 +348,12 @@ async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
         stop_connection,
         reset_connection,
         shutdown,
-        events
-    )
+        events,
+        livez,
+        readyz,
+        metrics
+    ),
+    modifiers(&Refusals)
 )]
 struct Document;
 
@@ -463,6 +476,9 @@ mod tests {
         assert_eq!(
             paths,
             [
+                "/livez",
+                "/metrics",
+                "/readyz",
                 "/v1/capabilities",
                 "/v1/configuration",
                 "/v1/connections/{cid}/reset",
@@ -474,6 +490,11 @@ mod tests {
                 "/v1/status",
             ]
         );
+        // Refused requests are problems, as the kind of the body says.
+        let json = serde_json::to_value(&document).unwrap();
+        let readyz = &json["paths"]["/readyz"]["get"]["responses"]["default"]["content"];
+        let kinds: Vec<_> = readyz.as_object().unwrap().keys().collect();
+        assert_eq!(kinds, ["application/problem+json"]);
         let schemas = document.components.unwrap().schemas;
         for name in [
             "Configure",

@@ -27,6 +27,7 @@
 mod client;
 mod configuration;
 pub mod manager;
+pub mod openapi;
 mod problem;
 pub mod prometheus;
 mod report;

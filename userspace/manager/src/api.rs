@@ -4,6 +4,7 @@
 mod access;
 mod asked;
 mod body;
+#[cfg(test)]
 mod document;
 mod health;
 mod jobs;
@@ -14,7 +15,6 @@ mod stream;
 
 use self::asked::{Asked, Name, Number};
 use self::body::Body;
-use self::document::Refusals;
 pub use self::standby::Standby;
 use crate::engine::{Manager, Refusal};
 use crate::fabric::show;
@@ -32,6 +32,7 @@ use std::time::Duration;
 use superp_control::manager::{
     AuditRecord, Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem, Traffic,
 };
+use superp_control::openapi::Refusals;
 use superp_control::{ConnectionState, ConnectionStatus, LinkState, NodeState, Status};
 use utoipa::{IntoParams, OpenApi};
 
