@@ -181,7 +181,7 @@ pub fn router(manager: Manager) -> Router {
         .with_state(manager)
 }
 
-fn problem(status: StatusCode, title: &str, detail: impl Into<String>) -> Response {
+pub(crate) fn problem(status: StatusCode, title: &str, detail: impl Into<String>) -> Response {
     let body = Problem {
         title: title.into(),
         status: status.as_u16(),

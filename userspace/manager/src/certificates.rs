@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `superp-cm init` and `superp-cm issue`: the fabric's authority and its certificates.
+//! `superp-cm init`, `issue`, `token`, `enrolment` and `enrol`: the fabric's authority and its certificates.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+use superp_cm::enrolment::router;
 use superp_tls::authority::{self, Request, AUTHORITY_DAYS, AUTHORITY_KEY_FILE};
+use superp_tls::enrolment::{self, Grant, Token};
+use superp_tls::serve::serve;
 use superp_tls::Role;
+use tokio::net::TcpListener;
 
 /// Where the authority is, unless told.
 const AUTHORITY: &str = "/etc/superp/ca";
@@ -24,11 +30,9 @@ pub(crate) struct Init {
     days: u32,
 }
 
+/// What a certificate is to say.
 #[derive(clap::Args)]
-pub(crate) struct Issue {
-    /// Directory of the authority.
-    #[arg(long, default_value = AUTHORITY)]
-    dir: PathBuf,
+struct Owner {
     /// What its owner may do: "viewer" asks, "operator" also commands, "agent" serves a host, "manager"
     /// commands agents.
     #[arg(long)]
@@ -42,8 +46,55 @@ pub(crate) struct Issue {
     /// Days that it is valid.
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=i64::from(AUTHORITY_DAYS)))]
     days: u32,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Issue {
+    /// Directory of the authority.
+    #[arg(long, default_value = AUTHORITY)]
+    dir: PathBuf,
+    #[command(flatten)]
+    owner: Owner,
     /// Directory for ca.crt, tls.crt and tls.key: what its owner gives as --tls.
     #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct TokenArgs {
+    /// Directory of the authority.
+    #[arg(long, default_value = AUTHORITY)]
+    dir: PathBuf,
+    #[command(flatten)]
+    owner: Owner,
+    /// Hours in which it can be redeemed.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=8760))]
+    hours: u32,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Enrolment {
+    /// Directory of the authority.
+    #[arg(long, default_value = AUTHORITY)]
+    dir: PathBuf,
+    /// Host name or address that others reach this by; may be repeated.
+    #[arg(long, value_name = "NAME|ADDRESS", required = true)]
+    address: Vec<String>,
+    /// Where to listen.
+    #[arg(long, default_value = "0.0.0.0:7777")]
+    listen: SocketAddr,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Enrol {
+    /// Where tokens are redeemed: https://HOST:7777.
+    #[arg(long)]
+    url: String,
+    /// The token. Others may see it among the arguments of this program: better give it in SUPERP_TOKEN.
+    #[arg(long, env = "SUPERP_TOKEN", hide_env_values = true)]
+    token: String,
+    /// Directory for ca.crt, tls.crt and tls.key: what is given as --tls.
+    #[arg(long, value_name = "DIR", default_value = "/etc/superp/tls")]
     out: PathBuf,
 }
 
@@ -66,14 +117,54 @@ pub(crate) fn init(args: Init) -> Result<(), String> {
 }
 
 pub(crate) fn issue(args: Issue) -> Result<(), String> {
-    let request = Request::new(&args.name, args.role, args.address, args.days);
+    let Owner {
+        role,
+        name,
+        address,
+        days,
+    } = args.owner;
+    let request = Request::new(&name, role, address, days);
     authority::issue(&args.dir, &request, &args.out)?;
     println!(
-        "{}: a certificate of the {} {}, valid for {} days; its owner gives the directory as --tls",
+        "{}: a certificate of the {role} {name}, valid for {days} days; its owner gives the directory as --tls",
         args.out.display(),
-        args.role,
-        args.name,
-        args.days
+    );
+    Ok(())
+}
+
+pub(crate) fn token(args: TokenArgs) -> Result<(), String> {
+    let grant = Grant {
+        name: args.owner.name,
+        role: args.owner.role,
+        addresses: args.owner.address,
+        days: args.owner.days,
+    };
+    let valid = Duration::from_secs(u64::from(args.hours) * 3600);
+    println!("{}", enrolment::token(&args.dir, &grant, valid)?);
+    Ok(())
+}
+
+/// Redeems tokens until it is told to end.
+pub(crate) async fn enrolment(args: Enrolment) -> Result<(), String> {
+    crate::serve::log();
+    let mut end = crate::serve::End::new()?;
+    let config = enrolment::server(&args.dir, &args.address)?;
+    let listener = TcpListener::bind(args.listen).await;
+    let listener = listener.map_err(|error| format!("{}: {error}", args.listen))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    tracing::info!("tokens are redeemed at {address}");
+    serve(listener, router(args.dir), Some(config), end.told()).await;
+    Ok(())
+}
+
+pub(crate) async fn enrol(args: Enrol) -> Result<(), String> {
+    let token: Token = args.token.parse()?;
+    let owner = superp_tls::enrol(&args.url, &token, &args.out).await?;
+    println!(
+        "{}: a certificate of the {} {}; the directory is given as --tls",
+        args.out.display(),
+        owner.role,
+        owner.name
     );
     Ok(())
 }

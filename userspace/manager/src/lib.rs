@@ -6,6 +6,7 @@
 pub mod api;
 pub mod decide;
 pub mod engine;
+pub mod enrolment;
 pub mod fabric;
 pub mod plan;
 pub mod state;

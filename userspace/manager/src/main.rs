@@ -31,6 +31,12 @@ enum Verb {
     Init(certificates::Init),
     /// Make a certificate, for an agent or for who talks to the manager.
     Issue(certificates::Issue),
+    /// Make a token, for which who has it gets such a certificate, once.
+    Token(certificates::TokenArgs),
+    /// Redeem tokens, beside the authority: anybody may ask.
+    Enrolment(certificates::Enrolment),
+    /// Redeem a token: make a key, and get the certificate for it.
+    Enrol(certificates::Enrol),
     /// Show what a fabric file makes: every node with its connections. Nothing is changed.
     Plan(ask::Ask),
     /// Show what applying a fabric file would change. Nothing is changed.
@@ -55,6 +61,9 @@ fn main() -> ExitCode {
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve::run(args)),
         (Ok(_), Verb::Init(args)) => certificates::init(args),
         (Ok(_), Verb::Issue(args)) => certificates::issue(args),
+        (Ok(_), Verb::Token(args)) => certificates::token(args),
+        (Ok(runtime), Verb::Enrolment(args)) => runtime.block_on(certificates::enrolment(args)),
+        (Ok(runtime), Verb::Enrol(args)) => runtime.block_on(certificates::enrol(args)),
         (Ok(runtime), Verb::Plan(args)) => runtime.block_on(ask::run(What::Plan, args)),
         (Ok(runtime), Verb::Diff(args)) => runtime.block_on(ask::run(What::Diff, args)),
         (Ok(runtime), Verb::Apply(args)) => runtime.block_on(ask::run(What::Apply, args)),

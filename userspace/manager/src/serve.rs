@@ -78,13 +78,13 @@ const FINISH: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Who tells this process to end.
-struct End {
+pub(crate) struct End {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl End {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let signal = |kind| signal(kind).map_err(|error| error.to_string());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -92,7 +92,7 @@ impl End {
         })
     }
 
-    async fn told(&mut self) {
+    pub(crate) async fn told(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -100,11 +100,16 @@ impl End {
     }
 }
 
-pub(crate) async fn run(args: Serve) -> Result<(), String> {
+/// Messages go to standard error.
+pub(crate) fn log() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
+}
+
+pub(crate) async fn run(args: Serve) -> Result<(), String> {
+    log();
     let (way, config) = match &args.tls {
         Some(dir) => {
             let tls = Tls::read(dir)?;

@@ -5,8 +5,8 @@ use crate::files::{private, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
 use crate::Role;
 use rcgen::string::Ia5String;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -86,30 +86,76 @@ pub fn check(request: &Request) -> Result<(), String> {
 }
 
 pub(crate) fn sign(dir: &Path, params: CertificateParams, out: &Path) -> Result<(), String> {
-    let read = |file: &str| {
-        let path = dir.join(file);
-        fs::read_to_string(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => format!(
-                "{}: there is no authority here; superp-cm init makes one, --dir names another place",
-                path.display()
-            ),
-            _ => format!("{}: {error}", path.display()),
-        })
-    };
-    let (authority, secret) = (read(AUTHORITY_FILE)?, read(AUTHORITY_KEY_FILE)?);
-    private(&dir.join(AUTHORITY_KEY_FILE))?;
-    let wrong = |file: &str| format!("{}: not what superp-cm init made", dir.join(file).display());
-    // What is wrong with the key is not told: it is secret.
-    let signer = KeyPair::from_pem(&secret).map_err(|_| wrong(AUTHORITY_KEY_FILE))?;
-    let issuer = Issuer::from_ca_cert_pem(&authority, signer).map_err(|_| wrong(AUTHORITY_FILE))?;
+    let authority = Authority::open(dir)?;
     let key = KeyPair::generate().map_err(|error| error.to_string())?;
-    let cert = params.signed_by(&key, &issuer);
-    let cert = cert.map_err(|error| error.to_string())?;
+    let cert = authority.sign(&params, &key)?;
+    install(
+        out,
+        &key.serialize_pem(),
+        &cert.pem(),
+        authority.certificate(),
+    )
+}
+
+/// Writes what belongs to the owner of a certificate, in PEM.
+pub(crate) fn install(out: &Path, key: &str, cert: &str, authority: &str) -> Result<(), String> {
     folder(out)?;
     let there = "there is one already; give another --out, or remove it";
-    write(&out.join(KEY_FILE), &key.serialize_pem(), 0o600, there)?;
-    write(&out.join(CERTIFICATE_FILE), &cert.pem(), 0o644, there)?;
-    write(&out.join(AUTHORITY_FILE), &authority, 0o644, there)
+    write(&out.join(KEY_FILE), key, 0o600, there)?;
+    write(&out.join(CERTIFICATE_FILE), cert, 0o644, there)?;
+    write(&out.join(AUTHORITY_FILE), authority, 0o644, there)
+}
+
+/// An authority that can sign.
+pub(crate) struct Authority {
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Opens the one in a directory.
+    pub(crate) fn open(dir: &Path) -> Result<Self, String> {
+        let certificate = read(dir, AUTHORITY_FILE)?;
+        let secret = read(dir, AUTHORITY_KEY_FILE)?;
+        private(&dir.join(AUTHORITY_KEY_FILE))?;
+        let wrong =
+            |file: &str| format!("{}: not what superp-cm init made", dir.join(file).display());
+        // What is wrong with the key is not told: it is secret.
+        let signer = KeyPair::from_pem(&secret).map_err(|_| wrong(AUTHORITY_KEY_FILE))?;
+        let issuer = Issuer::from_ca_cert_pem(&certificate, signer);
+        let issuer = issuer.map_err(|_| wrong(AUTHORITY_FILE))?;
+        Ok(Self {
+            certificate,
+            issuer,
+        })
+    }
+
+    /// Its certificate, in PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// A certificate for the owner of a key.
+    pub(crate) fn sign(
+        &self,
+        params: &CertificateParams,
+        key: &impl PublicKeyData,
+    ) -> Result<Certificate, String> {
+        let cert = params.signed_by(key, &self.issuer);
+        cert.map_err(|error| error.to_string())
+    }
+}
+
+/// A file of an authority.
+pub(crate) fn read(dir: &Path, file: &str) -> Result<String, String> {
+    let path = dir.join(file);
+    fs::read_to_string(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "{}: there is no authority here; superp-cm init makes one, --dir names another place",
+            path.display()
+        ),
+        _ => format!("{}: {error}", path.display()),
+    })
 }
 
 pub(crate) fn params(request: &Request) -> Result<CertificateParams, String> {
@@ -141,18 +187,33 @@ pub(crate) fn params(request: &Request) -> Result<CertificateParams, String> {
     params
         .subject_alt_names
         .push(SanType::URI(uri(role.uri())?));
-    for address in &request.addresses {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    serving(&mut params, &request.addresses)?;
+    valid(&mut params, request.until);
+    Ok(params)
+}
+
+/// Under which addresses the owner serves, if any.
+fn serving(params: &mut CertificateParams, addresses: &[String]) -> Result<(), String> {
+    for address in addresses {
         params.subject_alt_names.push(alternative(address)?);
+    }
+    if !addresses.is_empty() {
+        let serves = ExtendedKeyUsagePurpose::ServerAuth;
+        params.extended_key_usages.push(serves);
     }
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    if role.serves() {
-        params
-            .extended_key_usages
-            .push(ExtendedKeyUsagePurpose::ServerAuth);
-    }
-    valid(&mut params, request.until);
+    Ok(())
+}
+
+/// What the place where tokens are redeemed says of itself: it has no role, and nobody else takes it for anybody.
+pub(crate) fn counter(addresses: &[String], days: u32) -> Result<CertificateParams, String> {
+    let mut params = CertificateParams::default();
+    let name = "SUPERp enrolment";
+    params.distinguished_name.push(DnType::CommonName, name);
+    serving(&mut params, addresses)?;
+    valid(&mut params, SystemTime::now() + DAY * days);
     Ok(params)
 }
 
@@ -181,13 +242,13 @@ fn valid(params: &mut CertificateParams, until: SystemTime) {
 }
 
 /// Makes a directory of its own; one that is there is left as it is.
-fn folder(dir: &Path) -> Result<(), String> {
+pub(crate) fn folder(dir: &Path) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|error| format!("{}: {error}", dir.display()))
 }
 
 /// Writes a new file, and it is on the disk; never over one that is there.
-fn write(path: &Path, text: &str, mode: u32, there: &str) -> Result<(), String> {
+pub(crate) fn write(path: &Path, text: &str, mode: u32, there: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| match error.kind() {
         ErrorKind::AlreadyExists => format!("{}: {there}", path.display()),
         _ => format!("{}: {error}", path.display()),

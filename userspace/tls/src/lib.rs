@@ -12,6 +12,10 @@
 mod ask;
 #[cfg(feature = "authority")]
 pub mod authority;
+#[cfg(all(feature = "authority", feature = "client"))]
+mod enrol;
+#[cfg(feature = "authority")]
+pub mod enrolment;
 mod explain;
 mod files;
 mod role;
@@ -21,6 +25,8 @@ mod verify;
 
 #[cfg(feature = "client")]
 pub use ask::send;
+#[cfg(all(feature = "authority", feature = "client"))]
+pub use enrol::enrol;
 pub use explain::explain;
 pub use files::{Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
 pub use role::{Identity, Role};

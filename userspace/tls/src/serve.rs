@@ -50,6 +50,8 @@ pub enum Caller {
     Plain(IpAddr),
     /// The owner of a certificate, at this address.
     Known(Identity, IpAddr),
+    /// Somebody at this address, by TLS that asks nobody for a certificate.
+    Unknown(IpAddr),
 }
 
 impl Caller {
@@ -57,15 +59,17 @@ impl Caller {
     pub fn who(&self) -> (String, Option<Role>) {
         match self {
             Self::Plain(address) if address.is_loopback() => ("loopback".into(), None),
-            Self::Plain(address) => (address.to_string(), None),
+            Self::Plain(address) | Self::Unknown(address) => (address.to_string(), None),
             Self::Known(identity, _) => (identity.name.clone(), Some(identity.role)),
         }
     }
 
     /// Refuses who has none of these roles, in a sentence. `what` is asked for, as "GET /v1/status".
     pub fn may(&self, roles: &[Role], what: impl fmt::Display) -> Result<(), String> {
-        let Self::Known(Identity { name, role, .. }, _) = self else {
-            return Ok(());
+        let (name, role) = match self {
+            Self::Plain(_) => return Ok(()),
+            Self::Known(Identity { name, role, .. }, _) => (name, role),
+            Self::Unknown(_) => return Err(format!("{what} needs a certificate")),
         };
         if roles.contains(role) {
             return Ok(());
@@ -149,7 +153,8 @@ async fn known(
         Err(_) => return tracing::info!(%peer, "a client is refused: it does not speak"),
     };
     let identity = match identity(&stream) {
-        Ok(identity) => identity,
+        Ok(Some(identity)) => identity,
+        Ok(None) => return answer(stream, Caller::Unknown(peer.ip()), router, watcher).await,
         Err(why) => return tracing::info!(%peer, "a client is refused: {why}"),
     };
     let until = UNIX_EPOCH + Duration::from_secs(identity.until.try_into().unwrap_or(0));
@@ -160,9 +165,10 @@ async fn known(
     }
 }
 
-fn identity(stream: &TlsStream<TcpStream>) -> Result<Identity, String> {
+/// Whose certificate the client shows; none where nobody is asked for one.
+fn identity(stream: &TlsStream<TcpStream>) -> Result<Option<Identity>, String> {
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    Identity::read(chain.first().ok_or("it shows no certificate")?)
+    chain.first().map(|cert| Identity::read(cert)).transpose()
 }
 
 /// Reads what a client that was refused still sends: a socket that is closed before tells it nothing

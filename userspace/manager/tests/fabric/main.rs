@@ -2,6 +2,7 @@
 //! The manager's program among agents that speak the real interface over TCP, on 127.0.0.0/8.
 
 mod agent;
+mod enrolment;
 mod etcd;
 mod jobs;
 mod leaders;

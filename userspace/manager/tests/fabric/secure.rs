@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use superp_control::manager::{AuditRecord, ManagerClient, ManagerError, Phase, Problem};
 use superp_tls::{explain, Role, Tls};
 
-fn run(folder: &Path, line: &str) -> Output {
+pub(crate) fn run(folder: &Path, line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_superp-cm"))
         .args(line.split(' '))
         .current_dir(folder)
@@ -18,7 +18,7 @@ fn run(folder: &Path, line: &str) -> Output {
 }
 
 /// What a command that fails says.
-fn fails(folder: &Path, line: &str) -> String {
+pub(crate) fn fails(folder: &Path, line: &str) -> String {
     let output = run(folder, line);
     assert!(!output.status.success(), "{line}");
     String::from_utf8(output.stderr).unwrap()
