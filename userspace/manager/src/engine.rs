@@ -128,6 +128,8 @@ struct Slot {
     agent: String,
     seen: Option<Seen>,
     commands: Vec<Command>,
+    /// The configuration that they were decided for.
+    decided: u64,
     poke: Arc<Notify>,
     tasks: [JoinHandle<()>; 2],
 }
@@ -368,6 +370,7 @@ impl Manager {
             agent: agent.to_owned(),
             seen: None,
             commands: Vec::new(),
+            decided: 0,
             poke,
             tasks: [
                 tokio::spawn(async move { commands.attend(&one, &first, &poked).await }),
@@ -388,9 +391,11 @@ impl Manager {
             // What was decided may be a reason to decide more.
             self.shared.wake.notify_one();
         }
+        let generation = inner.state.fabric.generation;
         for (name, commands) in commands {
             if let Some(slot) = inner.slots.get_mut(&name) {
                 slot.commands = commands;
+                slot.decided = generation;
                 if let Some(seen) = &mut slot.seen {
                     seen.idle = false;
                 }
@@ -406,11 +411,13 @@ impl Manager {
                 let mut inner = self.lock();
                 let (term, generation) = (inner.term, inner.state.fabric.generation);
                 let count = inner.counted.is_some_and(|when| when.elapsed() < COUNTED);
-                let commands = inner
-                    .slots
-                    .get_mut(name)
-                    .map(|slot| std::mem::take(&mut slot.commands));
-                (commands.unwrap_or_default(), term, generation, count)
+                let given = inner.slots.get_mut(name).map(|slot| {
+                    let commands = std::mem::take(&mut slot.commands);
+                    (slot.decided == generation).then_some(commands)
+                });
+                // Another configuration is wanted since they were decided: so are other commands.
+                let commands = given.flatten().unwrap_or_default();
+                (commands, term, generation, count)
             };
             let mut refused = None;
             for command in commands {

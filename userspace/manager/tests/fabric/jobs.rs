@@ -173,3 +173,23 @@ async fn job_that_cannot_be_or_does_not_run_in_time_leaves_nothing_behind() {
     assert_eq!(client.jobs().await.unwrap(), []);
     lab.no_wrongs();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_follow_each_other_do_not_wait_for_commands_of_the_one_before() {
+    let lab = Lab::new(3).await;
+    lab.world.jobs.store(true, Ordering::SeqCst);
+    lab.apply(&lab.mesh(0)).await;
+    lab.until(Phase::Running).await;
+    let client = lab.client();
+    for _ in 0..100 {
+        client.make_job(&spec("xpu[01-03]"), 60).await.unwrap();
+        client.end_job("j1").await.unwrap();
+    }
+    let events = client.events(0).await.unwrap();
+    let refused: Vec<_> = events
+        .iter()
+        .filter(|event| event.text.contains("was refused"))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    lab.no_wrongs();
+}
