@@ -135,6 +135,27 @@ heals() {
 		on fx3 superp ping 10.23.0.1 -c 1 -W 5 -q
 }
 
+# What a peer sends against the rules is dropped and counted, the manager tells of it, and nobody who keeps to
+# the rules is disturbed: fx2 says that it has packets of fx1 that were never sent.
+peer_breaks_rules() {
+	local conn before lives pinger told=0
+	conn=$(connection fx1 fx2)
+	before=$(last_event)
+	lives=$(lives)
+	ip netns exec fx1 superp ping 10.23.0.2 -c 100 -i 0.02 -W 20 -q &
+	pinger=$!
+	nodes_wait 20 talks fx1 10.23.0.2 || return 1
+	# ACK PSN 0x80000000 ahead of PSN 0: one of the two is outside of any window.
+	nodes_inject fx2 "$(nodes_mac fx1)" 0x88b5 \
+		"00fdf00000020001$(printf '%02x00' "${conn%%@*}")1f000000000000000080000000008000""00000000ffff" 100 || return 1
+	nodes_wait 20 eval 'superp fabric events --after "$before" >"$folder/events"; grep -E "report +fx1: .*_psn" "$folder/events"' ||
+		told=1
+	wait "$pinger" || { echo "the ping failed"; return 1; }
+	[ "$told" = 0 ] || { cat "$folder/events"; on fx1 superp -j node show; return 1; }
+	scrape https://10.99.0.1:7779 | grep -E '^superp_node_rx_protocol_errors_total [1-9][0-9]*$' || return 1
+	tap_equal "$lives" "$(lives)" "lives of the connections"
+}
+
 soft_restart() {
 	local conn before
 	conn=$(connection fx2 fx4)
@@ -238,6 +259,7 @@ tap_case "a file with a mistake changes nothing" wrong_file
 tap_case "an agent and the manager are killed and start again; nothing that runs is touched" agent_and_manager_killed
 tap_case "a node is killed with its kernel state and comes back" node_killed
 tap_case "a cut link breaks a connection, and the manager heals it" cut_link
+tap_case "a peer that breaks the rules is told of, and disturbs nobody" peer_breaks_rules
 tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
 tap_case "a node is drained and restarted, which events and metrics tell" drain_node
 tap_case "roles, and the record of who did what" roles
