@@ -6,8 +6,9 @@ use crate::{
     Reset, Shutdown, ShutdownComplete, Start, Status, API,
 };
 use reqwest::{Method, RequestBuilder, StatusCode};
-use serde::{de::DeserializeOwned, Serialize};
+use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 use superp_tls::{Role, Tls};
 
@@ -106,11 +107,13 @@ impl AgentClient {
         answer(request.timeout(4 * PATIENCE)).await
     }
 
-    /// The configuration in force; `None` without one.
-    pub async fn configuration(&self) -> Result<Option<Configure>, ClientError> {
+    /// The connections of the configuration in force; none without one.
+    pub async fn lives(&self) -> Result<Vec<Life>, ClientError> {
         match answer(self.request(Method::GET, "configuration")).await {
-            Err(ClientError::Refused(problem)) if problem.kind == ProblemKind::NotFound => Ok(None),
-            other => other.map(Some),
+            Err(ClientError::Refused(problem)) if problem.kind == ProblemKind::NotFound => {
+                Ok(Vec::new())
+            }
+            other => other.map(|InForce { configuration }| configuration.connections),
         }
     }
 
@@ -188,6 +191,34 @@ impl AgentClient {
         let url = format!("{}{API}/{path}", self.base);
         self.http.request(method, url).timeout(PATIENCE)
     }
+}
+
+/// A connection of a configuration in force, and the life that it began with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Life {
+    /// Its id at the node.
+    pub cid: u16,
+    /// Address of the peer.
+    pub peer: IpAddr,
+    /// Its id at the peer.
+    pub peer_cid: u16,
+    /// First packet sequence number.
+    pub start_psn: u32,
+    /// First transaction id.
+    pub start_xid: u16,
+}
+
+/// What is read of a configuration in force. It may be of a later version and have members that are not known
+/// here, which [`Configure`] refuses.
+#[derive(Deserialize)]
+struct InForce {
+    configuration: LivesInForce,
+}
+
+#[derive(Deserialize)]
+struct LivesInForce {
+    #[serde(default)]
+    connections: Vec<Life>,
 }
 
 async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {

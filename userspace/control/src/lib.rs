@@ -34,7 +34,7 @@ mod report;
 mod status;
 
 #[cfg(feature = "client")]
-pub use client::{http, AgentClient, ClientError};
+pub use client::{http, AgentClient, ClientError, Life};
 pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
     RmaSpace, Shutdown, Start,
@@ -51,8 +51,18 @@ pub use status::{
 pub const API: &str = "/v1";
 
 /// Version of the interface. Minor versions add members and requests; nothing is changed or taken
-/// away.
-pub const API_VERSION: &str = "1.1";
+/// away. Answers may have members that are not known; requests may not: they are refused, so whoever asks
+/// leaves out what the other's version has not.
+pub const API_VERSION: &str = "1.2";
+
+/// The first version with `hold` in [`Start`].
+pub const API_HOLD: (u32, u32) = (1, 2);
+
+/// The parts of a version of the interface, major and minor; `None`: it is none.
+pub fn api_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
 
 /// The agent's TCP port, unless told otherwise.
 pub const AGENT_PORT: u16 = 7779;

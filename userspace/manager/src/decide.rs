@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use superp_control as agent;
-use superp_control::{ConnectionState, ConnectionStatus, NodeState, Status};
+use superp_control::{api_version, ConnectionState, ConnectionStatus, NodeState, Status, API_HOLD};
 
 /// A connection that breaks again sooner than this, in milliseconds, waits longer before it is started.
 const RAN_WELL: u64 = 60_000;
@@ -403,11 +403,20 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// The ids of a node's connections that are not to run, or not yet.
+    /// Version of the interface that a node's agent speaks.
+    fn api_version(&self, node: &str) -> Option<(u32, u32)> {
+        let told = self.state.nodes.get(node)?.capabilities.as_ref()?;
+        api_version(told.get("api_version")?.as_str()?)
+    }
+
+    /// The ids of a node's connections that are not to run, or not yet. An agent that cannot hold them starts
+    /// them, and those that are not to run are stopped again.
     fn held(&self, node: &str) -> Vec<u16> {
+        if self.api_version(node) < Some(API_HOLD) {
+            return Vec::new();
+        }
         let all = self.state.conns.iter();
-        let held =
-            all.filter(|(_, conn)| conn.want != Want::Run || self.now < conn.not_before);
+        let held = all.filter(|(_, conn)| conn.want != Want::Run || self.now < conn.not_before);
         held.filter_map(|(key, conn)| {
             let side = conn.nodes.iter().position(|name| name == node)?;
             Some(key.ends()[side].cid)

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use superp_control::{
-    AgentClient, ClientError, Configuration, Configure, Report, Reports, Reset, Shutdown, Start,
-    Status,
+    api_version, AgentClient, ClientError, Configuration, Configure, Life, Report, Reports, Reset,
+    Shutdown, Start, Status,
 };
 use superp_tls::{Role, Tls};
 use tokio::sync::{watch, Notify, OwnedSemaphorePermit, Semaphore};
@@ -523,9 +523,8 @@ impl Manager {
                     term,
                     configuration: (**configuration).clone(),
                 };
-                match client.configuration().await {
-                    Ok(Some(there)) => keep_lives(&mut body.configuration, &there.configuration),
-                    Ok(None) => {}
+                match client.lives().await {
+                    Ok(lives) => keep_lives(&mut body.configuration, &lives),
                     Err(error) => return Err(short(client.base(), &error)),
                 }
                 // That took its time.
@@ -578,7 +577,7 @@ impl Manager {
     async fn capabilities(&self, name: &str, client: &AgentClient) -> Result<(), String> {
         let told = client.capabilities().await;
         let told = told.map_err(|error| short(client.base(), &error))?;
-        let major = |version: &str| version.split('.').next().map(str::to_owned);
+        let major = |version: &str| api_version(version).map(|(major, _)| major);
         if major(&told.api_version) != major(superp_control::API_VERSION) {
             return Err(format!(
                 "its agent speaks version {} of the interface, this manager version {}",
@@ -665,12 +664,11 @@ fn take_counters(status: &mut Status) -> Counters {
 }
 
 /// Leaves connections in the life that they are in: only a reset begins another one.
-fn keep_lives(wanted: &mut Configuration, there: &Configuration) {
+fn keep_lives(wanted: &mut Configuration, there: &[Life]) {
     for conn in &mut wanted.connections {
-        let same = |old: &&superp_control::Connection| {
-            (old.cid, old.peer, old.peer_cid) == (conn.cid, conn.peer, conn.peer_cid)
-        };
-        if let Some(old) = there.connections.iter().find(same) {
+        let same =
+            |old: &&Life| (old.cid, old.peer, old.peer_cid) == (conn.cid, conn.peer, conn.peer_cid);
+        if let Some(old) = there.iter().find(same) {
             (conn.start_psn, conn.start_xid) = (old.start_psn, old.start_xid);
         }
     }

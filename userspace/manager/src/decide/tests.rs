@@ -4,7 +4,7 @@
 use super::*;
 use crate::fabric::read;
 use crate::plan::{plan, FAR};
-use superp_control::{LinkState, PathStatus};
+use superp_control::{LinkState, PathStatus, API_VERSION};
 
 const FILE: &str = "fabric = \"lab\"\n[[nodes]]\nhosts = \"x[1-2]\"\nagent = \"10.0.0.{n}:7779\"\n\
                     address = \"10.23.0.{n}\"\nports = [{ dev = \"eth0\" }]\nrma = { base = 0x10000, size = 0x1000 }\n\
@@ -72,7 +72,7 @@ impl Lab {
         let status = self.seen.get_mut(name).unwrap().status.as_mut().unwrap();
         match command {
             Command::Capabilities => {
-                node.capabilities = Some(serde_json::json!({}));
+                node.capabilities = Some(serde_json::json!({ "api_version": API_VERSION }));
                 node.instance = instance;
             }
             Command::Configure(configuration) => {
@@ -325,7 +325,10 @@ fn policies_for_broken_connections() {
     assert_eq!(lab.record().want, Want::Hold);
     // Nor does it come up with the next configuration.
     let (generation, life) = (lab.state.fabric.generation, lab.record().life);
-    lab.apply(&FILE.replace("[[nodes]]", "broken = \"stop\"\n[parameters]\ncm_port = 7\n[[nodes]]"));
+    lab.apply(&FILE.replace(
+        "[[nodes]]",
+        "broken = \"stop\"\n[parameters]\ncm_port = 7\n[[nodes]]",
+    ));
     lab.settle();
     assert!(lab.state.fabric.started > generation);
     assert_eq!(lab.record().life, life);

@@ -4,11 +4,13 @@
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::middleware::map_response_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
+use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use superp_control::*;
@@ -66,6 +68,8 @@ pub(crate) struct Agent {
     pub(crate) told: Notify,
     world: Arc<World>,
     starts: AtomicU64,
+    /// Minor version of the interface that it speaks.
+    minor: AtomicU32,
 }
 
 /// What an agent and its kernel hold.
@@ -93,6 +97,33 @@ impl Kernel {
     }
 }
 
+/// The minor version of this release.
+pub(crate) const MINOR: u32 = 2;
+
+/// What a later version adds to answers.
+async fn later(State(agent): Shared, response: Response) -> Response {
+    if agent.minor() <= MINOR || response.status() != StatusCode::OK {
+        return response;
+    }
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX)
+        .await
+        .unwrap();
+    let mut answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let members = answer.as_object_mut().unwrap();
+    for list in ["connections", "devices", "reports"] {
+        for element in members
+            .get_mut(list)
+            .and_then(|list| list.as_array_mut())
+            .into_iter()
+            .flatten()
+        {
+            element["since"] = "later".into();
+        }
+    }
+    members.insert("since".into(), json!({ "version": "later" }));
+    Json(answer).into_response()
+}
+
 type Answer = Result<Response, Box<Problem>>;
 
 fn refuse<T>(kind: ProblemKind, status: u16, detail: impl Into<String>) -> Result<T, Box<Problem>> {
@@ -117,6 +148,7 @@ impl Agent {
             told: Notify::new(),
             world: world.clone(),
             starts: AtomicU64::new(0),
+            minor: AtomicU32::new(MINOR),
         });
         agent.restart(false, true);
         let listener = tokio::net::TcpListener::bind(&address).await.unwrap();
@@ -130,6 +162,7 @@ impl Agent {
             .route("/v1/connections/{cid}/stop", post(stop_conn))
             .route("/v1/connections/{cid}/reset", post(reset_conn))
             .route("/v1/events", get(events))
+            .layer(map_response_with_state(agent.clone(), later))
             .with_state(agent.clone());
         let config = tls.map(|tls| tls.server().unwrap());
         tokio::spawn(serve(listener, router, config, std::future::pending()));
@@ -157,6 +190,16 @@ impl Agent {
         }
         drop(kernel);
         self.report(None);
+    }
+
+    /// Another release takes its place, which speaks this minor version.
+    pub(crate) fn replace(&self, minor: u32) {
+        self.minor.store(minor, Ordering::SeqCst);
+        self.restart(false, true);
+    }
+
+    fn minor(&self) -> u32 {
+        self.minor.load(Ordering::SeqCst)
     }
 
     /// Tells of a connection, or that the agent has started.
@@ -245,7 +288,7 @@ type Shared = State<Arc<Agent>>;
 async fn capabilities(State(agent): Shared) -> Json<Capabilities> {
     let instance = agent.lock().instance.clone();
     Json(Capabilities {
-        api_version: API_VERSION.into(),
+        api_version: format!("1.{}", agent.minor()),
         agent_version: "test".into(),
         instance,
         host: agent.address.clone(),
@@ -447,6 +490,9 @@ async fn configure(State(agent): Shared, Json(body): Json<Configure>) -> Respons
 }
 
 async fn start(State(agent): Shared, Json(body): Json<Start>) -> Response {
+    if agent.minor() < 2 && !body.hold.is_empty() {
+        return (StatusCode::UNPROCESSABLE_ENTITY, "unknown field `hold`").into_response();
+    }
     let agents = agent.world.agents.lock().unwrap().clone();
     let late = agents
         .iter()

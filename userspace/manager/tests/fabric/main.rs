@@ -9,6 +9,7 @@ mod leaders;
 mod observe;
 mod page;
 mod secure;
+mod skew;
 
 use agent::{Agent, Crash, World};
 use std::collections::BTreeMap;
