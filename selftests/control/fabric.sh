@@ -152,7 +152,7 @@ peer_breaks_rules() {
 		told=1
 	wait "$pinger" || { echo "the ping failed"; return 1; }
 	[ "$told" = 0 ] || { cat "$folder/events"; on fx1 superp -j node show; return 1; }
-	scrape https://10.99.0.1:7779 | grep -E '^superp_node_rx_protocol_errors_total [1-9][0-9]*$' || return 1
+	scrape https://10.99.0.1:7779 | grep -E '^superp_node_rx_out_of_window_total [1-9][0-9]*$' || return 1
 	tap_equal "$lives" "$(lives)" "lives of the connections"
 }
 
