@@ -23,13 +23,14 @@ use kernel::{
 use crate::{
     kapi::{
         errno::{eafnosupport, ehostunreach, eisconn, enobufs},
+        event::EventFd,
         map::RcuMap,
         net::{node_of, Net},
         params,
         process::Process,
         ring::{
-            ioctl, resched, CqCreate, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
-            RqpCreate, Shared, SrqCreate, WORDS,
+            ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
+            RqpConnect, RqpCreate, Shared, SrqCreate, WORDS,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         uapi,
@@ -218,6 +219,7 @@ impl Context {
             mr::MR_DEREG => self.regions.deregister(&self.node, arg),
             ioctl::CQ_CREATE => self.cq_create(arg),
             ioctl::CQ_DESTROY => self.cq_destroy(arg),
+            ioctl::CQ_EVENTFD => self.cq_eventfd(arg),
             ioctl::RQP_CREATE => self.qp_create(arg),
             ioctl::RQP_CONNECT => self.qp_connect(arg),
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
@@ -252,6 +254,12 @@ impl Context {
         }
         self.cqs.remove(id);
         Ok(())
+    }
+
+    fn cq_eventfd(&self, arg: usize) -> Result {
+        let choice: CqEventfd = read_argument(arg)?;
+        let cq = self.cqs.get(choice.cq).ok_or(ENOENT)?;
+        cq.set_eventfd(EventFd::of(choice.fd)?)
     }
 
     fn srq_create(&self, arg: usize) -> Result {

@@ -4,6 +4,7 @@
 
 mod bindings;
 pub(crate) mod errno;
+pub(crate) mod event;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod net;

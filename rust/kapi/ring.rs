@@ -29,19 +29,19 @@ use super::{
 use crate::ring::Context;
 
 pub(crate) use c::{
-    superp_cq_create as CqCreate, superp_cqe as Cqe, superp_ring as Layout,
-    superp_ring_destroy as RingDestroy, superp_rqe as Rqe, superp_rqp_connect as RqpConnect,
-    superp_rqp_create as RqpCreate, superp_segment as Segment, superp_sqe as Sqe,
-    superp_srq_create as SrqCreate,
+    superp_cq_create as CqCreate, superp_cq_eventfd as CqEventfd, superp_cqe as Cqe,
+    superp_ring as Layout, superp_ring_destroy as RingDestroy, superp_rqe as Rqe,
+    superp_rqp_connect as RqpConnect, superp_rqp_create as RqpCreate, superp_segment as Segment,
+    superp_sqe as Sqe, superp_srq_create as SrqCreate,
 };
 
 /// Numbers of the ioctl commands.
 pub(crate) mod ioctl {
     pub(crate) use super::c::{
         SUPERP_RING_IOC_CQ_CREATE as CQ_CREATE, SUPERP_RING_IOC_CQ_DESTROY as CQ_DESTROY,
-        SUPERP_RING_IOC_RQP_CONNECT as RQP_CONNECT, SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE,
-        SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY, SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE,
-        SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
+        SUPERP_RING_IOC_CQ_EVENTFD as CQ_EVENTFD, SUPERP_RING_IOC_RQP_CONNECT as RQP_CONNECT,
+        SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE, SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY,
+        SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE, SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
     };
 }
 
@@ -59,6 +59,7 @@ macro_rules! bytes {
 
 bytes! {
     CqCreate: 48,
+    CqEventfd: 8,
     Cqe: 32,
     RingDestroy: 8,
     Rqe: 32,

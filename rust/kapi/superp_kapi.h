@@ -9,6 +9,7 @@
 #include <linux/superp.h>
 
 #include "kapi_defer.h"
+#include "kapi_event.h"
 #include "kapi_lock.h"
 #include "kapi_map.h"
 #include "kapi_net.h"

@@ -4,11 +4,12 @@
 
 use kernel::{
     prelude::*,
-    sync::{barrier::smp_mb, Arc},
+    sync::{barrier::smp_mb, Arc, SetOnce},
 };
 
 use super::{users::Users, Hub};
 use crate::kapi::{
+    event::EventFd,
     lock::{new_spinlock_bh, GuardBh, SpinLockBh},
     ring::{Cqe, Ring, Shared},
 };
@@ -26,6 +27,8 @@ pub(crate) struct Cq {
     id: u32,
     hub: Arc<Hub>,
     ring: Ring<Cqe>,
+    /// Where its events go instead of the context's page.
+    eventfd: SetOnce<EventFd>,
     /// Queue pairs that complete here.
     pub(super) users: Users,
     #[pin]
@@ -45,6 +48,7 @@ impl Cq {
                 id,
                 hub: hub.clone(),
                 ring: Ring::new(&memory, 0, entries, 0)?,
+                eventfd: SetOnce::new(),
                 users: Users::none(),
                 state <- new_spinlock_bh!(State { producer: 0, reserved: 0 }, "superp_cq"),
             }),
@@ -55,6 +59,27 @@ impl Cq {
     /// Its ring.
     pub(super) fn ring(&self) -> &Ring<Cqe> {
         &self.ring
+    }
+
+    /// Has its events go to `eventfd`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: they go to one already.
+    pub(super) fn set_eventfd(&self, eventfd: EventFd) -> Result {
+        if self.eventfd.populate(eventfd) {
+            Ok(())
+        } else {
+            Err(EBUSY)
+        }
+    }
+
+    /// Tells who waits. Any context up to softirq.
+    fn tell(&self) {
+        match self.eventfd.as_ref() {
+            Some(eventfd) => eventfd.signal(),
+            None => self.hub.event(self.id),
+        }
     }
 
     fn room(&self, state: &State) -> u32 {
@@ -120,7 +145,7 @@ impl Redeeming<'_> {
         // The program arms, then looks at the producer; here it is the other way round.
         smp_mb();
         if cq.ring.disarm() {
-            cq.hub.event(cq.id);
+            cq.tell();
         }
     }
 }

@@ -430,7 +430,9 @@ enum superp_error {
  * has moved go on with that.  Else wait with poll(): the next completion clears
  * the arm word, sets the bit of the queue in @events of the context page, and
  * wakes.  POLLIN is there as long as a bit of @events is set; the program clears
- * it (atomic and), then takes completions.  POLLOUT is always there.
+ * it (atomic and), then takes completions.  POLLOUT is always there.  A queue
+ * with an eventfd (SUPERP_IOC_CQ_EVENTFD) tells that instead, so that each of
+ * many threads may wait for its own.
  */
 
 /* Queue pairs, completion queues, and shared receive queues, of one context. */
@@ -647,6 +649,24 @@ struct superp_cq_create {
 };
 
 /**
+ * struct superp_cq_eventfd - tell an eventfd: SUPERP_IOC_CQ_EVENTFD
+ * @cq: in, completion queue
+ * @fd: in, an eventfd
+ *
+ * Once.  From now on the events of the queue go there: the completion that
+ * clears the arm word adds one, and neither sets a bit of @events of the context
+ * page nor wakes who polls the context.  Several queues may have the same one.
+ * It is held until the queue is gone, whatever becomes of the descriptor.
+ *
+ * Errors: ENOENT (no such completion queue), EBUSY (it has one), EBADF, EINVAL
+ * (not an eventfd).
+ */
+struct superp_cq_eventfd {
+	__u32	cq;
+	__s32	fd;
+};
+
+/**
  * struct superp_srq_create - make a shared receive queue: SUPERP_IOC_SRQ_CREATE
  * @entries: in, a power of two, 1 to %SUPERP_MAX_SRQ_ENTRIES
  * @segments: in, how many segments an entry may have, to %SUPERP_MAX_SEGMENTS
@@ -764,5 +784,6 @@ struct superp_ring_destroy {
 #define SUPERP_IOC_RQP_DESTROY	_IOW(SUPERP_IOC_MAGIC, 20, struct superp_ring_destroy)
 #define SUPERP_IOC_SRQ_CREATE	_IOWR(SUPERP_IOC_MAGIC, 21, struct superp_srq_create)
 #define SUPERP_IOC_SRQ_DESTROY	_IOW(SUPERP_IOC_MAGIC, 22, struct superp_ring_destroy)
+#define SUPERP_IOC_CQ_EVENTFD	_IOW(SUPERP_IOC_MAGIC, 24, struct superp_cq_eventfd)
 
 #endif /* _UAPI_LINUX_SUPERP_H */

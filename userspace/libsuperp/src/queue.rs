@@ -5,6 +5,7 @@ use crate::attr::{ConnAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_WC_WITH_IMM};
 use crate::{give, lock, set_errno, ContextHandle, Counted, CqPointer};
 use libc::{c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -139,6 +140,19 @@ pub unsafe extern "C" fn superp_req_notify_cq(cq: *mut Cq) -> c_int {
     match lock(unsafe { &(*cq).queue }).request_notify() {
         true => 0,
         false => libc::EAGAIN,
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_set_cq_eventfd(cq: *mut Cq, fd: c_int) -> c_int {
+    if fd < 0 {
+        return libc::EBADF;
+    }
+    // SAFETY: By the contract of the header; the caller has the descriptor open.
+    let (queue, fd) = unsafe { (&(*cq).queue, BorrowedFd::borrow_raw(fd)) };
+    match lock(queue).set_event_fd(fd) {
+        Ok(()) => 0,
+        Err(error) => error.errno(),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::uapi::{
     self, superp_cqe, superp_ctx_page, superp_ring, superp_rqe, superp_segment, superp_sqe,
 };
 use crate::{call, Access, Address, Memory, Region, Registration};
-use std::io::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -157,7 +158,11 @@ impl ContextSocket {
         });
         let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
         let ring = Consumer::new(Arc::new(mapping), &create.ring)?;
-        Ok(Cq { inner, ring })
+        Ok(Cq {
+            inner,
+            ring,
+            eventfd: None,
+        })
     }
 
     /// Makes a shared receive queue.
@@ -256,8 +261,7 @@ impl ContextSocket {
     /// Waits until a completion queue that was armed has an event, at most `timeout`. Also returns,
     /// with `false`, when a signal came.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        let ready = call::poll(self.as_fd(), libc::POLLIN, milliseconds(timeout))?;
-        Ok(ready & libc::POLLIN != 0)
+        readable(self.as_fd(), timeout)
     }
 
     /// Takes an event: the number of a completion queue that was armed and got a completion.
@@ -290,6 +294,11 @@ impl AsRawFd for ContextSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.0.fd.as_raw_fd()
     }
+}
+
+/// Waits until there is something to read, at most `timeout`; `false` also when a signal came.
+fn readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<bool> {
+    Ok(call::poll(fd, libc::POLLIN, milliseconds(timeout))? & libc::POLLIN != 0)
 }
 
 #[derive(Debug)]
@@ -393,6 +402,8 @@ impl Drop for CqInner {
 pub struct Cq {
     inner: Arc<CqInner>,
     ring: Consumer<superp_cqe>,
+    /// Where its events go instead of the context's page.
+    eventfd: Option<File>,
 }
 
 impl Cq {
@@ -441,13 +452,39 @@ impl Cq {
         self.inner.context.left.load(Ordering::Relaxed)
     }
 
-    /// The context it belongs to.
-    pub fn context(&self) -> ContextSocket {
-        ContextSocket(self.inner.context.clone())
+    /// Has its events go to an eventfd from now on: each adds one, and the context tells nothing of them.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY: they go to one already. EINVAL: it is none. EMFILE.
+    pub fn set_eventfd(&mut self, fd: BorrowedFd<'_>) -> Result<()> {
+        let own = fd.try_clone_to_owned()?;
+        let mut choice = uapi::superp_cq_eventfd {
+            cq: self.inner.number,
+            fd: fd.as_raw_fd(),
+        };
+        call::ioctl(self.inner.context.fd.as_fd(), &mut choice)?;
+        self.eventfd = Some(own.into());
+        Ok(())
     }
 
-    /// Takes the own event, if there is one.
+    /// Waits until there is an event, at most `timeout`: of this queue if it has an eventfd, else of any
+    /// of the context. Also returns, with `false`, when a signal came.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        let fd = match &self.eventfd {
+            Some(eventfd) => eventfd.as_fd(),
+            None => self.inner.context.fd.as_fd(),
+        };
+        readable(fd, timeout)
+    }
+
+    /// Takes the own event, if there is one; of an eventfd all that it has counted.
     pub fn take_event(&mut self) -> bool {
+        if let Some(mut eventfd) = self.eventfd.as_ref() {
+            // It need not be one that does not block.
+            return readable(eventfd.as_fd(), Some(Duration::ZERO)).unwrap_or(false)
+                && eventfd.read(&mut [0; 8]).is_ok();
+        }
         let context = &self.inner.context;
         let (word, mask) = context.bit(offset_of!(superp_ctx_page, events), self.inner.number);
         word.load(Ordering::Relaxed) & mask != 0

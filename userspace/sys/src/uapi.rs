@@ -125,6 +125,8 @@ pub const SUPERP_IOC_RQP_DESTROY: u64 = iow(20, size_of::<superp_ring_destroy>()
 pub const SUPERP_IOC_SRQ_CREATE: u64 = iowr(21, size_of::<superp_srq_create>());
 /// End a shared receive queue.
 pub const SUPERP_IOC_SRQ_DESTROY: u64 = iow(22, size_of::<superp_ring_destroy>());
+/// Tell an eventfd.
+pub const SUPERP_IOC_CQ_EVENTFD: u64 = iow(24, size_of::<superp_cq_eventfd>());
 
 /// Register memory.
 pub const SUPERP_IOC_MR_REG: u64 = iowr(1, size_of::<superp_mr_reg>());
@@ -357,6 +359,12 @@ structs! {
         offset: u64,
         size: u64,
         ring: superp_ring,
+    }
+
+    /// Tell an eventfd.
+    superp_cq_eventfd {
+        cq: u32,
+        fd: i32,
     }
 
     /// Make a shared receive queue.

@@ -2,6 +2,7 @@
 //! Completion queues.
 
 use crate::{CompletionError, Result};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use superp_sys::uapi::{self, superp_cqe};
 use superp_sys::Cq;
@@ -108,9 +109,21 @@ impl CompletionQueue {
         self.0.arm()
     }
 
+    /// Has the events of the queue go to `eventfd`, once and for all: each adds one to it, and
+    /// [`Context::next_event`](crate::Context::next_event) does not give the queue any more. So threads
+    /// may each wait for their own queue, and event loops tell queues apart.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: it has one. `EINVAL`: not an eventfd. `EMFILE`.
+    pub fn set_event_fd(&mut self, eventfd: BorrowedFd<'_>) -> Result<()> {
+        Ok(self.0.set_eventfd(eventfd)?)
+    }
+
     /// Waits until a completion is there and takes it; `None` when that takes longer than `timeout`.
-    /// Sleeps. Not for a context in which others wait for events of other completion queues at the
-    /// same time: they would keep each other awake.
+    /// Sleeps. Where others wait for events of other completion queues of the context at the same time
+    /// they would keep each other awake, unless each queue has an eventfd of its own
+    /// ([`set_event_fd`](Self::set_event_fd)).
     ///
     /// # Errors
     ///
@@ -128,7 +141,7 @@ impl CompletionQueue {
             if self.request_notify() {
                 let most = self.0.left().then_some(ROOM_PERIOD);
                 let time = left.into_iter().chain(most).min();
-                self.0.context().wait(time)?;
+                self.0.wait(time)?;
             }
             self.0.take_event();
         }

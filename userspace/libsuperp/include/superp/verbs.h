@@ -145,6 +145,11 @@ int superp_dereg_mr(struct superp_mr *mr);
 struct superp_cq *superp_create_cq(struct superp_context *context, int cqe, void *cq_context);
 /* EBUSY: queue pairs use it. */
 int superp_destroy_cq(struct superp_cq *cq);
+/*
+ * Has the events of the queue go to an eventfd, once and for all: each adds one, and superp_get_cq_event() and the
+ * descriptor of the context tell nothing of them.  EBUSY: it has one.  EINVAL: not an eventfd.  EBADF.
+ */
+int superp_set_cq_eventfd(struct superp_cq *cq, int fd);
 /* How many completions it took, or a negative errno value. */
 int superp_poll_cq(struct superp_cq *cq, int num_entries, struct superp_wc *wc);
 /* EAGAIN: completions are there already; take them first. */
