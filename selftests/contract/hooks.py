@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What schemathesis cannot know: fabric files, the fabric that requests find, and how refusals look."""
+"""What schemathesis cannot know of the manager: fabric files, and the fabric that requests find."""
 
 import json
 import os
@@ -13,6 +13,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 
 import files  # noqa: E402
 from agents import fabric  # noqa: E402
+from common_hooks import wait_at_most  # noqa: E402
 from manager import Manager, until  # noqa: E402
 
 manager = Manager.at(os.environ["CONTRACT_URL"])
@@ -52,10 +53,7 @@ def before_call(context, case, kwargs):
                 names[parameter] = found[PLACES[which]][name] if found else value
     if case.operation.label == "POST /v1/jobs" and case.meta.generation.mode == GenerationMode.POSITIVE:
         possible(case.body)
-    wait = str((case.query or {}).get("wait"))
-    # A larger one is refused.
-    if wait.isdecimal() and 0 < int(wait) < 2**63:
-        case.query["wait"] = 30 if case.operation.label == "POST /v1/jobs" else 1
+    wait_at_most(case, 30 if case.operation.label == "POST /v1/jobs" else 1)
 
 
 def possible(job):
@@ -66,13 +64,6 @@ def possible(job):
     job["settings"] = {name: value for name, value in job.get("settings", {}).items() if name not in TOGETHER}
 
 
-@schemathesis.hook
-def after_call(context, case, response):
-    """What was answered, for contract.py: a test whose requests are all refused is none."""
-    with open(os.environ["CONTRACT_ANSWERS"], "a") as answers:
-        print(response.status_code, case.method, case.operation.label, file=answers)
-
-
 def restore():
     settled = ("empty", "down", "running")
     until("the fabric is down, or runs", lambda: manager.get("/v1/fabric")["phase"] in settled)
@@ -80,15 +71,3 @@ def restore():
     manager.post("/v1/fabric/restart")
     until("the fabric runs", manager.running)
     manager.make_job("contract", "xpu[01-03]")
-
-
-@schemathesis.check
-def problem_details(context, response, case):
-    """Every refusal, also of what is not in the document, is a problem (RFC 9457) that says what is wrong."""
-    if response.status_code < 400:
-        return
-    kind = response.headers.get("content-type", ["nothing"])[0]
-    assert kind == "application/problem+json", f"a refusal is application/problem+json, this is {kind}"
-    problem = json.loads(response.content)
-    assert problem["status"] == response.status_code, f"status in the problem: {problem['status']}"
-    assert problem["title"] and problem["detail"], "a problem has a title and a detail"

@@ -3,7 +3,6 @@
 """Two nodes, each with its agent: configured, started, used, restarted, refused, shut down, over REST,
 with the real module underneath."""
 
-import http.client
 import json
 import os
 import pathlib
@@ -12,154 +11,19 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "robust"))
 
-from node import XFER, Nodes, Results, run  # noqa: E402
+from node import XFER, Nodes, Results, run, same  # noqa: E402
+from real import RMA_SIZE, TERM, Agent, configuration, rma_base, until  # noqa: E402
 
-HOME = os.open("/proc/self/ns/net", os.O_RDONLY)
-AGENT = "/superp/build/userspace/release/superp-agent"
 nodes = Nodes()
 results = Results()
 scratch = pathlib.Path(tempfile.mkdtemp())
 
 
-def until(what, test, seconds=20):
-    end = time.monotonic() + seconds
-    while True:
-        found = test()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
-
-
-def same(found, wanted, what):
-    if found != wanted:
-        raise AssertionError(f"{what}: wanted {wanted}, found {found}")
-
-
-class Agent:
-    """The agent of one node, and the manager that speaks to it."""
-
-    def __init__(self, number):
-        self.number, self.namespace = number, nodes.name[number]
-        self.state = scratch / f"state{number}"
-        self.process = None
-
-    def command(self, *arguments, state=None):
-        return (
-            "ip", "netns", "exec", self.namespace, AGENT,
-            "--state-dir", str(state or self.state), "--run-dir", str(scratch / "run"), *arguments,
-        )  # fmt: skip
-
-    def up(self, **environment):
-        self.log = open(scratch / f"log{self.number}", "a")
-        self.process = subprocess.Popen(self.command(), stderr=self.log, env=os.environ | environment)
-        until("agent answers", self.alive)
-
-    def alive(self):
-        if self.process.poll() is not None:
-            raise AssertionError(f"agent ended: {(scratch / f'log{self.number}').read_text()}")
-        try:
-            return self.ask("GET", "/livez")[0] == 200
-        except ConnectionRefusedError:
-            return False
-
-    def ask(self, *arguments, **more):
-        """Status and document of the answer."""
-        answer, text = self.request(*arguments, **more)
-        document = json.loads(text)
-        if answer.status >= 400:
-            same(answer.getheader("Content-Type"), "application/problem+json", "media type of a problem")
-            same(document["status"], answer.status, "status in the problem")
-        return answer.status, document
-
-    def request(self, method, path, body=None, raw=None, seconds=90):
-        connection = http.client.HTTPConnection("127.0.0.1", 7779, timeout=seconds)
-        namespace = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
-        os.setns(namespace, os.CLONE_NEWNET)
-        try:
-            connection.connect()
-        finally:
-            os.setns(HOME, os.CLONE_NEWNET)
-            os.close(namespace)
-        data = raw if raw is not None else None if body is None else json.dumps(body)
-        headers = {} if data is None else {"Content-Type": "application/json"}
-        connection.request(method, path, data, headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer, text
-
-    def good(self, method, path, body=None):
-        status, document = self.ask(method, path, body)
-        same(status, 200, f"status of {method} {path}: {document}")
-        return document
-
-    def refused(self, kind, status, method, path, body=None, **more):
-        found, document = self.ask(method, path, body, **more)
-        same((document.get("type"), found), (f"urn:superp:problem:{kind}", status), f"answer {document}")
-        return document
-
-    def superp(self, *words):
-        return json.loads(nodes.superp(self.number, "-j", *words))
-
-    def status(self):
-        return self.good("GET", "/v1/status")
-
-    def connection(self, cid):
-        found = [conn for conn in self.status()["connections"] if conn["cid"] == cid]
-        return found[0] if found else None
-
-    def kernel(self):
-        """Everything that is configured, as the kernel tells it."""
-        conns = self.superp("conn", "show")
-        for conn in conns:
-            for path in conn["paths"]:
-                del path["tx-packets"], path["rx-packets"]
-        ports = [{key: port[key] for key in ("name", "encap")} for port in self.superp("dev", "show")]
-        params = [(param["name"], param["value"]) for param in self.superp("param", "show")]
-        return conns, ports, params, self.rma_space()
-
-    def rma_space(self):
-        node = self.superp("node", "show")
-        return node["rma-base"], node["rma-size"]
-
-
-a, b = Agent(1), Agent(2)
+a, b = (Agent(number, nodes.name[number], scratch) for number in (1, 2))
 both = (a, b)
-TERM = 5
-# The part of each node of a global address space, which all traffic here uses.
-RMA_SIZE = 1 << 32
-
-
-def rma_base(agent):
-    return 0x1234 << 44 | agent.number << 32
-
-
-def configuration(agent, generation, cids=(1,), **node):
-    other = 3 - agent.number
-    return {
-        "term": TERM,
-        "configuration": {
-            "fabric": "lab",
-            "generation": generation,
-            "node": {
-                "partitions": [7],
-                "parameters": {"pdl_window_size": 64},
-                "rma": {"base": rma_base(agent), "size": RMA_SIZE},
-            }
-            | node,
-            "ports": [{"device": "eth0"}],
-            "connections": [
-                {"cid": cid, "peer": f"10.23.0.{other}", "peer_cid": cid, "device": "eth0", "ext": True}
-                for cid in cids
-            ],
-        },
-    }
 
 
 def traffic(count, wait=True):
@@ -518,9 +382,7 @@ try:
     results.case("shutdown kills who does not end", shutdown_kills)
 finally:
     for agent in both:
-        if agent.process and agent.process.poll() is None:
-            agent.process.kill()
-            agent.process.wait()
+        agent.down()
     if results.failed:
         for log in sorted(scratch.glob("log*")):
             print("".join(f"# {log.name}: {line}" for line in log.read_text().splitlines(keepends=True)[-30:]))

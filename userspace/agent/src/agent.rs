@@ -92,8 +92,15 @@ impl Agent {
         Ok(())
     }
 
-    /// Takes note of a manager's term; refuses one that is not the newest.
+    /// Takes note of a manager's term; refuses one that is not the newest, and one
+    /// that no manager can have.
     fn fence(&self, term: u64) -> Result<Kept> {
+        if i64::try_from(term).is_err() {
+            return Err(invalid(vec![Fault {
+                pointer: "/term".into(),
+                detail: format!("{term} is out of range: 0 to {}", i64::MAX),
+            }]));
+        }
         let kept = self.kept();
         if term < kept.term {
             let text = format!(

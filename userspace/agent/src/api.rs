@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use superp_control::openapi::Refusals;
 use superp_control::{
-    Capabilities, Command, Configure, Configured, ConnectionStatus, Fault, Problem, ProblemKind,
-    Reports, Reset, Shutdown, ShutdownComplete, Start, Status,
+    Capabilities, Command, Configure, Configured, ConnectionStatus, Fault, Number, Problem,
+    ProblemKind, Reports, Reset, Shutdown, ShutdownComplete, Start, Status,
 };
 use superp_tls::serve::Caller;
 use superp_tls::Role;
@@ -189,21 +189,21 @@ async fn blocking<T: Send + 'static>(
 
 /// What the node can do and has.
 #[utoipa::path(get, path = "/v1/capabilities", responses(
-    (status = 200, body = Capabilities), (status = "default", body = Problem)))]
+    (status = 200, body = Capabilities), (status = 503)))]
 async fn capabilities(State(agent): Shared) -> Answer<Capabilities> {
     blocking(agent, Agent::capabilities).await
 }
 
 /// Configures the node, as a whole or not at all. The same again changes nothing.
 #[utoipa::path(put, path = "/v1/configuration", request_body = Configure, responses(
-    (status = 200, body = Configured), (status = "default", body = Problem)))]
+    (status = 200, body = Configured), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn configure(State(agent): Shared, Body(body): Body<Configure>) -> Answer<Configured> {
     blocking(agent, |agent| agent.configure(body)).await
 }
 
 /// The configuration in force.
 #[utoipa::path(get, path = "/v1/configuration", responses(
-    (status = 200, body = Configure), (status = "default", body = Problem)))]
+    (status = 200, body = Configure), (status = 404)))]
 async fn configuration(State(agent): Shared) -> Answer<Configure> {
     blocking(agent, Agent::configuration).await
 }
@@ -218,7 +218,7 @@ struct StatusQuery {
 
 /// State of the node, its devices and its connections.
 #[utoipa::path(get, path = "/v1/status", params(StatusQuery), responses(
-    (status = 200, body = Status), (status = "default", body = Problem)))]
+    (status = 200, body = Status), (status = 503)))]
 async fn status(State(agent): Shared, Asked(query): Asked<StatusQuery>) -> Answer<Status> {
     blocking(agent, move |agent| {
         agent.status(query.counters.unwrap_or(true))
@@ -228,15 +228,15 @@ async fn status(State(agent): Shared, Asked(query): Asked<StatusQuery>) -> Answe
 
 /// Start operations.
 #[utoipa::path(post, path = "/v1/start", request_body = Start, responses(
-    (status = 200, body = Configured), (status = "default", body = Problem)))]
+    (status = 200, body = Configured), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn start(State(agent): Shared, Body(body): Body<Start>) -> Answer<Configured> {
     blocking(agent, move |agent| agent.start(body)).await
 }
 
 /// Starts a connection.
 #[utoipa::path(post, path = "/v1/connections/{cid}/start", request_body = Command,
-    params(("cid" = u16, Path)), responses(
-    (status = 200, body = ConnectionStatus), (status = "default", body = Problem)))]
+    params(("cid" = u16, Path, maximum = 65535)), responses(
+    (status = 200, body = ConnectionStatus), (status = 404), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn start_connection(
     State(agent): Shared,
     Cid(cid): Cid,
@@ -247,8 +247,8 @@ async fn start_connection(
 
 /// Begins the soft shutdown of a connection.
 #[utoipa::path(post, path = "/v1/connections/{cid}/stop", request_body = Command,
-    params(("cid" = u16, Path)), responses(
-    (status = 200, body = ConnectionStatus), (status = "default", body = Problem)))]
+    params(("cid" = u16, Path, maximum = 65535)), responses(
+    (status = 200, body = ConnectionStatus), (status = 404), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn stop_connection(
     State(agent): Shared,
     Cid(cid): Cid,
@@ -259,8 +259,8 @@ async fn stop_connection(
 
 /// Begins a new life of a connection, in the state `created`.
 #[utoipa::path(post, path = "/v1/connections/{cid}/reset", request_body = Reset,
-    params(("cid" = u16, Path)), responses(
-    (status = 200, body = ConnectionStatus), (status = "default", body = Problem)))]
+    params(("cid" = u16, Path, maximum = 65535)), responses(
+    (status = 200, body = ConnectionStatus), (status = 404), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn reset_connection(
     State(agent): Shared,
     Cid(cid): Cid,
@@ -271,7 +271,7 @@ async fn reset_connection(
 
 /// Ends every connection, kills the applications, frees everything.
 #[utoipa::path(post, path = "/v1/shutdown", request_body = Shutdown, responses(
-    (status = 200, body = ShutdownComplete), (status = "default", body = Problem)))]
+    (status = 200, body = ShutdownComplete), (status = 409), (status = 415), (status = 422), (status = 503)))]
 async fn shutdown(State(agent): Shared, Body(body): Body<Shutdown>) -> Answer<ShutdownComplete> {
     blocking(agent, move |agent| agent.shutdown(body)).await
 }
@@ -281,20 +281,22 @@ async fn shutdown(State(agent): Shared, Body(body): Body<Shutdown>) -> Answer<Sh
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
     /// Number of the last report that is known.
-    after: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    after: Option<Number>,
     /// The instance whose number that is.
     instance: Option<String>,
     /// Seconds to wait for a report, 60 at most.
-    wait: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    wait: Option<Number>,
 }
 
 /// What happened: events of the kernel, numbered.
 #[utoipa::path(get, path = "/v1/events", params(EventsQuery), responses(
-    (status = 200, body = Reports), (status = "default", body = Problem)))]
+    (status = 200, body = Reports)))]
 async fn events(State(agent): Shared, Asked(query): Asked<EventsQuery>) -> Answer<Reports> {
-    let wait = Duration::from_secs(query.wait.unwrap_or(0).min(WAIT_MAX));
-    let (instance, after) = (query.instance.as_deref(), query.after.unwrap_or(0));
-    Ok(Json(agent.log.wait(instance, after, wait).await))
+    let wait = Duration::from_secs(u64::from(query.wait.unwrap_or_default()).min(WAIT_MAX));
+    let (instance, after) = (query.instance.as_deref(), query.after.unwrap_or_default());
+    Ok(Json(agent.log.wait(instance, after.into(), wait).await))
 }
 
 /// All is well.
@@ -306,14 +308,14 @@ struct Well {
 
 /// Whether the agent runs.
 #[utoipa::path(get, path = "/livez", responses(
-    (status = 200, body = Well), (status = "default", body = Problem)))]
+    (status = 200, body = Well)))]
 async fn livez() -> Json<Well> {
     Json(Well { status: "ok" })
 }
 
 /// Whether it can do its work: the kernel answers.
 #[utoipa::path(get, path = "/readyz", responses(
-    (status = 200, body = Well), (status = "default", body = Problem)))]
+    (status = 200, body = Well), (status = 503)))]
 async fn readyz(State(agent): Shared) -> Answer<Well> {
     blocking(agent, |agent| match agent.probe() {
         Ok(()) => Ok(Well { status: "ok" }),
@@ -328,7 +330,7 @@ async fn readyz(State(agent): Shared) -> Answer<Well> {
 
 /// The status for Prometheus.
 #[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, body = String, content_type = "text/plain"), (status = "default", body = Problem)))]
+    (status = 200, body = String, content_type = "text/plain"), (status = 503)))]
 async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
     let Json(status) = blocking(agent, |agent| agent.status(true)).await?;
     let kind = [(header::CONTENT_TYPE, superp_control::prometheus::MEDIA_TYPE)];
@@ -353,6 +355,7 @@ async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
         readyz,
         metrics
     ),
+    components(schemas(Problem)),
     modifiers(&Refusals)
 )]
 struct Document;
@@ -490,11 +493,13 @@ mod tests {
                 "/v1/status",
             ]
         );
-        // Refused requests are problems, as the kind of the body says.
+        // Refused requests are problems, as the kind of the body says, and each status is told.
         let json = serde_json::to_value(&document).unwrap();
-        let readyz = &json["paths"]["/readyz"]["get"]["responses"]["default"]["content"];
-        let kinds: Vec<_> = readyz.as_object().unwrap().keys().collect();
-        assert_eq!(kinds, ["application/problem+json"]);
+        let readyz = &json["paths"]["/readyz"]["get"]["responses"];
+        let statuses: Vec<_> = readyz.as_object().unwrap().keys().collect();
+        assert_eq!(statuses, ["200", "403", "500", "503"]);
+        let kinds = readyz["503"]["content"].as_object().unwrap().keys();
+        assert_eq!(kinds.collect::<Vec<_>>(), ["application/problem+json"]);
         let schemas = document.components.unwrap().schemas;
         for name in [
             "Configure",

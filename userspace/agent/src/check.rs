@@ -53,8 +53,9 @@ impl Check<'_> {
                 format!("a name of 1 to {FABRIC_MAX} bytes is wanted"),
             );
         }
-        if config.generation == 0 {
-            self.fault("generation", "generations are numbered from 1");
+        if config.generation == 0 || i64::try_from(config.generation).is_err() {
+            let text = format!("generations are numbered from 1 to {}", i64::MAX);
+            self.fault("generation", text);
         }
         self.parameters("node/parameters", &config.node.parameters, false);
         let mut seen = HashSet::new();

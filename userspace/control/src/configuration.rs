@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use utoipa::openapi::schema::{
+    ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type,
+};
+use utoipa::openapi::RefOr;
 use utoipa::ToSchema;
 
 /// `PUT /v1/configuration`: a configuration, with the term of the manager that sends it.
@@ -127,11 +131,13 @@ pub enum Encap {
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// Its id at this node, 1 to 65535; 0 to 65535 for a lite one.
+    #[schema(maximum = 65535)]
     pub cid: u16,
     /// Address of the peer.
     #[schema(value_type = String)]
     pub peer: IpAddr,
     /// Its id at the peer; 0 for a lite one.
+    #[schema(maximum = 65535)]
     pub peer_cid: u16,
     /// How packets are carried.
     #[serde(default)]
@@ -168,12 +174,15 @@ pub struct Connection {
     pub lite: bool,
     /// Partition, 0 for none.
     #[serde(default)]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub partition: u32,
     /// Traffic Class, DSCP in bits 7 to 2.
     #[serde(default)]
+    #[schema(maximum = 255)]
     pub tclass: u8,
     /// Hop Limit or TTL, 1 to 15 over SUNH; when left out the parameter `nh_hop_limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 255)]
     pub hop_limit: Option<u8>,
     /// Flow Label, 12 bits over SUNH, else 20; when left out one is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,9 +194,11 @@ pub struct Connection {
     /// First packet sequence number, both ends alike. That of a successor must keep the predecessor's
     /// late packets out ("Start of life" in Documentation/protocol.md).
     #[serde(default)]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub start_psn: u32,
     /// First transaction id, both ends alike.
     #[serde(default)]
+    #[schema(maximum = 65535)]
     pub start_xid: u16,
     /// Parameters that differ from the node's, for instance `pdl_window_size`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -227,7 +238,19 @@ pub struct Start {
     pub generation: u64,
     /// Ids of connections that are to stay as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = connection_ids)]
     pub hold: Vec<u16>,
+}
+
+fn connection_ids() -> impl Into<RefOr<Schema>> {
+    let id = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
+        .minimum(Some(0))
+        .maximum(Some(u16::MAX));
+    ArrayBuilder::new()
+        .items(id)
+        .description(Some("Ids of connections that are to stay as they are."))
 }
 
 /// `POST /v1/connections/{cid}/start` and `…/stop`.
@@ -259,9 +282,11 @@ pub struct Reset {
     pub hard: bool,
     /// First packet sequence number of the new life, both ends alike; the last one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_u32)]
     pub start_psn: Option<u32>,
     /// First transaction id of the new life, both ends alike; the last one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 65535)]
     pub start_xid: Option<u16>,
 }
 
@@ -274,6 +299,7 @@ pub struct Shutdown {
     pub term: u64,
     /// Milliseconds from SIGTERM to SIGKILL, 60,000 at most.
     #[serde(default = "grace")]
+    #[schema(maximum = 60_000)]
     pub grace_ms: u64,
 }
 

@@ -27,6 +27,7 @@
 mod client;
 mod configuration;
 pub mod manager;
+mod number;
 pub mod openapi;
 mod problem;
 pub mod prometheus;
@@ -39,6 +40,7 @@ pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
     RmaSpace, Shutdown, Start,
 };
+pub use number::Number;
 pub use problem::{Fault, Problem, ProblemKind};
 pub use report::{Report, ReportKind, Reports};
 pub use status::{

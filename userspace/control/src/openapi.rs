@@ -36,7 +36,7 @@ fn complete(operation: &mut Operation) {
         ("403", "The role does not allow it", true),
         ("408", "The request took too long", has_body),
         ("413", "The request is too long", has_body),
-        ("500", "The manager failed", true),
+        ("500", "The server failed", true),
     ] {
         if can {
             let response = || Response::new(why).into();

@@ -13,7 +13,7 @@ mod page;
 mod standby;
 mod stream;
 
-use self::asked::{Asked, Name, Number};
+use self::asked::{Asked, Name};
 use self::body::Body;
 pub use self::standby::Standby;
 use crate::engine::{Manager, Refusal};
@@ -33,7 +33,7 @@ use superp_control::manager::{
     AuditRecord, Connection, ConnectionEnd, FabricStatus, NodeStatus, Problem, Traffic,
 };
 use superp_control::openapi::Refusals;
-use superp_control::{ConnectionState, ConnectionStatus, LinkState, NodeState, Status};
+use superp_control::{ConnectionState, ConnectionStatus, LinkState, NodeState, Number, Status};
 use utoipa::{IntoParams, OpenApi};
 
 /// Most events of one answer.

@@ -591,4 +591,12 @@ fn every_mistake_is_told_with_its_place() {
         assert!(places.contains(&place), "{place} of {places:?}");
     }
     assert_eq!(places.len(), expected.len());
+
+    // As large as the document says: int64.
+    for (generation, count) in [(1 << 63, 1), ((1 << 63) - 1, 0)] {
+        let mut large = configuration(&[conn(1)]);
+        large.generation = generation;
+        let found = faults(&large, &kernel);
+        assert_eq!(found.len(), count, "{generation}: {found:?}");
+    }
 }

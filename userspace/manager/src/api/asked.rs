@@ -7,7 +7,6 @@ use axum::http::request::Parts;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
-use serde::Deserialize;
 
 /// What follows the question mark.
 pub(super) struct Asked<T>(pub(super) T);
@@ -37,26 +36,4 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 
 fn malformed(status: StatusCode, why: String) -> Response {
     problem(status, "The request is malformed", why)
-}
-
-/// A number as large as those in a store can be, which is what the document says of it: `int64`.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(try_from = "u64")]
-pub(super) struct Number(u64);
-
-impl TryFrom<u64> for Number {
-    type Error = String;
-
-    fn try_from(number: u64) -> Result<Self, String> {
-        match i64::try_from(number) {
-            Ok(_) => Ok(Self(number)),
-            Err(_) => Err(format!("{number} is larger than {}", i64::MAX)),
-        }
-    }
-}
-
-impl From<Number> for u64 {
-    fn from(number: Number) -> Self {
-        number.0
-    }
 }

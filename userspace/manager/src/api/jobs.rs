@@ -2,7 +2,7 @@
 //! Jobs. The number of a job's partition is its token: it is told to operators, and to the job's own nodes.
 
 use super::access::Outcome;
-use super::asked::{Asked, Name, Number};
+use super::asked::{Asked, Name};
 use super::body::Body;
 use super::{is_running, problem, refused};
 use crate::decide::{self, Seen};
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use superp_control::manager::{Job, JobSpec};
+use superp_control::Number;
 use superp_tls::serve::Caller;
 use superp_tls::Role;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Events as they happen, by Server-Sent Events.
 
-use super::asked::{Asked, Number};
+use super::asked::Asked;
 use super::{problem, Problem};
 use crate::engine::Manager;
 use crate::state::Event;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
+use superp_control::Number;
 use tokio::sync::{watch, OwnedSemaphorePermit};
 use utoipa::IntoParams;
 
