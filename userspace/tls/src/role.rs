@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Roles, and whose certificate it is.
 
+use crate::revocation::serial;
 use std::fmt;
 use std::str::FromStr;
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
@@ -65,6 +66,8 @@ pub struct Identity {
     pub role: Role,
     /// When the certificate expires, seconds since 1970.
     pub until: i64,
+    /// Its serial number, hexadecimal.
+    pub serial: String,
 }
 
 impl Identity {
@@ -91,6 +94,7 @@ impl Identity {
                 name,
                 role,
                 until: parsed.validity().not_after.timestamp(),
+                serial: serial(parsed.raw_serial()),
             }),
             _ => Err(format!(
                 "the certificate of {name} does not say one role ({PREFIX}… as an alternative name)"

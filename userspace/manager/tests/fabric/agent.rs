@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use superp_control::*;
 use superp_tls::serve::serve;
-use superp_tls::Tls;
+use superp_tls::Live;
 use tokio::sync::Notify;
 
 /// What happens instead of an answer to one of the requests that change something.
@@ -66,6 +66,8 @@ pub(crate) struct Agent {
     pub(crate) told: Notify,
     world: Arc<World>,
     starts: AtomicU64,
+    /// What it has for TLS.
+    pub(crate) live: Option<Live>,
 }
 
 /// What an agent and its kernel hold.
@@ -109,7 +111,7 @@ impl Agent {
     pub(crate) async fn start_with(
         address: String,
         world: &Arc<World>,
-        tls: Option<&Tls>,
+        live: Option<Live>,
     ) -> Arc<Self> {
         let agent = Arc::new(Self {
             address: address.clone(),
@@ -117,6 +119,7 @@ impl Agent {
             told: Notify::new(),
             world: world.clone(),
             starts: AtomicU64::new(0),
+            live: live.clone(),
         });
         agent.restart(false, true);
         let listener = tokio::net::TcpListener::bind(&address).await.unwrap();
@@ -126,13 +129,13 @@ impl Agent {
             .route("/v1/status", get(status))
             .route("/v1/start", post(start))
             .route("/v1/shutdown", post(shutdown))
+            .route("/v1/revocations", put(revocations))
             .route("/v1/connections/{cid}/start", post(start_conn))
             .route("/v1/connections/{cid}/stop", post(stop_conn))
             .route("/v1/connections/{cid}/reset", post(reset_conn))
             .route("/v1/events", get(events))
             .with_state(agent.clone());
-        let config = tls.map(|tls| tls.server().unwrap());
-        tokio::spawn(serve(listener, router, config, std::future::pending()));
+        tokio::spawn(serve(listener, router, live, std::future::pending()));
         world.agents.lock().unwrap().push(agent.clone());
         agent
     }
@@ -276,6 +279,12 @@ async fn capabilities(State(agent): Shared) -> Json<Capabilities> {
         },
         parameters: Vec::new(),
     })
+}
+
+async fn revocations(State(agent): Shared, Json(body): Json<Revocations>) -> Json<Revoked> {
+    let live = agent.live.as_ref().unwrap();
+    let number = live.take(&body.list).unwrap();
+    Json(Revoked { number })
 }
 
 async fn status(
