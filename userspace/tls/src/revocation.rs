@@ -46,7 +46,7 @@ impl Revocations {
         let number = list.crl_number().and_then(|number| number.try_into().ok());
         let serials = list.iter_revoked_certificates().map(|revoked| {
             let when = revoked.revocation_date.timestamp();
-            (serial(revoked.raw_serial()), when)
+            (format!("{:x}", revoked.user_certificate), when)
         });
         Ok(Self {
             number: number.ok_or("a revocation list without a number")?,
@@ -92,10 +92,4 @@ impl Revocations {
         let mut lines = self.text.lines();
         lines.find_map(|line| Some(line.strip_prefix(serial)?.strip_prefix(' ')?.trim()))
     }
-}
-
-/// A serial number as it is written here: hexadecimal, without zeros in front.
-pub(crate) fn serial(bytes: &[u8]) -> String {
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.trim_start_matches('0').to_owned()
 }

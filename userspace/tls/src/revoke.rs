@@ -4,7 +4,6 @@
 use crate::authority::{read, write, Authority};
 use crate::explain::date;
 use crate::files::{now, revocations};
-use crate::revocation::serial;
 use crate::{Identity, Role, AUTHORITY_FILE, REVOCATION_FILE};
 use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber};
 use rustls::pki_types::pem::PemObject;
@@ -34,7 +33,7 @@ pub(crate) fn note(dir: &Path, pem: &str) -> Result<(), String> {
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
     let issued = dir.join(ISSUED);
     crate::authority::folder(&issued)?;
-    let name = format!("{}.crt", serial(parsed.raw_serial()));
+    let name = format!("{:x}.crt", parsed.serial);
     write(
         &issued.join(name),
         pem,

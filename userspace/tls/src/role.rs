@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Roles, and whose certificate it is.
 
-use crate::revocation::serial;
 use std::fmt;
 use std::str::FromStr;
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
@@ -94,7 +93,7 @@ impl Identity {
                 name,
                 role,
                 until: parsed.validity().not_after.timestamp(),
-                serial: serial(parsed.raw_serial()),
+                serial: format!("{:x}", parsed.serial),
             }),
             _ => Err(format!(
                 "the certificate of {name} does not say one role ({PREFIX}… as an alternative name)"
