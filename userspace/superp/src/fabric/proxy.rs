@@ -206,7 +206,7 @@ impl Gate {
         // A link to the page is followed.
         let link = says("sec-fetch-mode") == Some(b"navigate")
             && says("sec-fetch-dest") == Some(b"document");
-        if !own && !(reads && link) {
+        if !(own || reads && link) {
             return Err("it comes from a web page of another site".into());
         }
         // It is asked with a body, and changes nothing.
