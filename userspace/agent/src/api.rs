@@ -8,7 +8,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query
 use axum::http::{header, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Extension, Json, Router};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use superp_control::openapi::Refusals;
 use superp_control::{
     Capabilities, Command, Configure, Configured, ConnectionStatus, Fault, Number, Problem,
-    ProblemKind, Reports, Reset, Shutdown, ShutdownComplete, Start, Status,
+    ProblemKind, Reports, Reset, Revocations, Revoked, Shutdown, ShutdownComplete, Start, Status,
 };
 use superp_tls::serve::Caller;
-use superp_tls::Role;
+use superp_tls::{Live, Role};
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
 /// Largest body: some 50,000 connections.
@@ -276,6 +276,26 @@ async fn shutdown(State(agent): Shared, Body(body): Body<Shutdown>) -> Answer<Sh
     blocking(agent, move |agent| agent.shutdown(body)).await
 }
 
+/// Tells which certificates are revoked. They are refused from now on, and connections that were made with them end.
+#[utoipa::path(put, path = "/v1/revocations", request_body = Revocations, responses(
+    (status = 200, body = Revoked), (status = "default", body = Problem)))]
+async fn revocations(
+    Extension(live): Extension<Option<Live>>,
+    Body(body): Body<Revocations>,
+) -> Answer<Revoked> {
+    let Some(live) = live else {
+        let text = "this agent asks nobody for a certificate: it has no --tls DIR";
+        return Err(Refusal::new(ProblemKind::State, StatusCode::CONFLICT, text));
+    };
+    let taken = tokio::task::spawn_blocking(move || live.take(&body.list)).await;
+    let taken = taken.unwrap_or_else(|error| Err(error.to_string()));
+    let number = taken.map_err(|why| {
+        let text = format!("the list: {why}");
+        Refusal::new(ProblemKind::Invalid, StatusCode::UNPROCESSABLE_ENTITY, text)
+    })?;
+    Ok(Json(Revoked { number }))
+}
+
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -349,6 +369,7 @@ async fn metrics(State(agent): Shared) -> Result<impl IntoResponse, Refusal> {
         start_connection,
         stop_connection,
         reset_connection,
+        revocations,
         shutdown,
         events,
         livez,
@@ -416,8 +437,9 @@ async fn guard(caller: Option<Extension<Caller>>, request: Request, next: Next) 
     }
 }
 
-/// Every request that there is, for [`superp_tls::serve`]: it has to be known who asks.
-pub(crate) fn router(agent: Arc<Agent>) -> Router {
+/// Every request that there is, for [`superp_tls::serve`]: it has to be known who asks. With TLS, `live` is what this
+/// agent has.
+pub(crate) fn router(agent: Arc<Agent>, live: Option<Live>) -> Router {
     Router::new()
         .route("/v1/capabilities", get(capabilities))
         .route("/v1/configuration", get(configuration).put(configure))
@@ -426,6 +448,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route("/v1/connections/{cid}/start", post(start_connection))
         .route("/v1/connections/{cid}/stop", post(stop_connection))
         .route("/v1/connections/{cid}/reset", post(reset_connection))
+        .route("/v1/revocations", put(revocations))
         .route("/v1/shutdown", post(shutdown))
         .route("/v1/events", get(events))
         .route("/livez", get(livez))
@@ -435,6 +458,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(Extension(live))
         .layer(middleware::from_fn(guard))
         .layer(middleware::from_fn(note))
         .with_state(agent)
@@ -488,6 +512,7 @@ mod tests {
                 "/v1/connections/{cid}/start",
                 "/v1/connections/{cid}/stop",
                 "/v1/events",
+                "/v1/revocations",
                 "/v1/shutdown",
                 "/v1/start",
                 "/v1/status",

@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{Lock, Store};
 use superp_control::AGENT_PORT;
 use superp_netlink::{Error, Events};
-use superp_tls::{serve, Role, Tls};
+use superp_tls::{serve, Live, Role, REVOCATION_FILE};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, SignalKind};
 use tracing_subscriber::EnvFilter;
@@ -130,10 +130,8 @@ fn failure(text: impl Into<String>) -> io::Error {
 async fn run(args: Args) -> io::Result<()> {
     let tls = match &args.tls {
         Some(dir) => {
-            let tls = Tls::read(dir).map_err(failure)?;
-            tls.expect(dir, Role::Agent).map_err(failure)?;
-            tls.warn();
-            Some(tls.server().map_err(failure)?)
+            let kept = args.state_dir.join(REVOCATION_FILE);
+            Some(Live::open(dir, Role::Agent, Some(kept)).map_err(failure)?)
         }
         None => None,
     };
@@ -183,7 +181,7 @@ async fn run(args: Args) -> io::Result<()> {
     let mut listening = tokio::task::spawn_blocking(move || reports::listen(events, &log));
     let serving = serve::serve(
         listener,
-        api::router(agent.clone()),
+        api::router(agent.clone(), tls.clone()),
         tls,
         std::future::pending(),
     );

@@ -3,12 +3,13 @@
 
 use crate::{
     Capabilities, Command, Configure, Configured, ConnectionStatus, Problem, ProblemKind, Reports,
-    Reset, Shutdown, ShutdownComplete, Start, Status, API,
+    Reset, Revocations, Revoked, Shutdown, ShutdownComplete, Start, Status, API,
 };
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use superp_tls::{Role, Tls};
 
@@ -30,11 +31,35 @@ pub fn http(tls: Option<&Tls>, server: Role) -> Result<reqwest::ClientBuilder, S
     })
 }
 
+/// What many clients ask with; it can be replaced by another one, which has other certificates. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Http(Arc<RwLock<reqwest::Client>>);
+
+impl From<reqwest::Client> for Http {
+    fn from(http: reqwest::Client) -> Self {
+        Self(Arc::new(RwLock::new(http)))
+    }
+}
+
+impl Http {
+    /// From the next request on, all that have it ask with this one; connections are made anew.
+    pub fn replace(&self, http: reqwest::Client) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = http;
+    }
+
+    fn get(&self) -> reqwest::Client {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct AgentClient {
     base: String,
-    http: reqwest::Client,
+    http: Http,
 }
 
 /// Why a request failed.
@@ -85,8 +110,9 @@ impl ClientError {
 impl AgentClient {
     /// A client of the agent at this URL, as `https://10.0.0.1:7779`. `http` may be shared among the
     /// clients of many agents.
-    pub fn new(base: impl Into<String>, http: reqwest::Client) -> Self {
+    pub fn new(base: impl Into<String>, http: impl Into<Http>) -> Self {
         let base = base.into().trim_end_matches('/').to_owned();
+        let http = http.into();
         Self { base, http }
     }
 
@@ -155,6 +181,14 @@ impl AgentClient {
         self.post(&format!("connections/{cid}/reset"), body).await
     }
 
+    /// Tells which certificates are revoked; the number of the list that is in force then.
+    pub async fn revoke(&self, list: &str) -> Result<u64, ClientError> {
+        let body = Revocations { list: list.into() };
+        let request = self.request(Method::PUT, "revocations").json(&body);
+        let revoked: Revoked = answer(request).await?;
+        Ok(revoked.number)
+    }
+
     /// "Shutdown node".
     pub async fn shutdown(&self, body: &Shutdown) -> Result<ShutdownComplete, ClientError> {
         let request = self.request(Method::POST, "shutdown").json(body);
@@ -189,7 +223,7 @@ impl AgentClient {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{API}/{path}", self.base);
-        self.http.request(method, url).timeout(PATIENCE)
+        self.http.get().request(method, url).timeout(PATIENCE)
     }
 }
 

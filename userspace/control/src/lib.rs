@@ -16,10 +16,11 @@
 //! | `POST /v1/connections/{cid}/start` | [`Command`] | [`ConnectionStatus`] |
 //! | `POST /v1/connections/{cid}/stop` | [`Command`] | [`ConnectionStatus`] |
 //! | `POST /v1/connections/{cid}/reset` | [`Reset`] | [`ConnectionStatus`] |
+//! | `PUT /v1/revocations` | [`Revocations`] | [`Revoked`] |
 //! | `POST /v1/shutdown` | [`Shutdown`] | [`ShutdownComplete`] |
 //! | `GET /v1/events[?after=SEQ][&instance=ID][&wait=SECONDS]` | | [`Reports`] |
 //!
-//! **Fencing.** Every request that changes something carries a term: the number of the manager's
+//! **Fencing.** Every request that changes something, but for `revocations`, carries a term: the number of the manager's
 //! leadership. The agent keeps the highest that it has seen, across its own restarts, and refuses a
 //! lower one with the problem `stale-term`.
 
@@ -32,10 +33,11 @@ pub mod openapi;
 mod problem;
 pub mod prometheus;
 mod report;
+mod revocations;
 mod status;
 
 #[cfg(feature = "client")]
-pub use client::{http, AgentClient, ClientError, Life};
+pub use client::{http, AgentClient, ClientError, Http, Life};
 pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
     RmaSpace, Shutdown, Start,
@@ -43,6 +45,7 @@ pub use configuration::{
 pub use number::Number;
 pub use problem::{Fault, Problem, ProblemKind};
 pub use report::{Report, ReportKind, Reports};
+pub use revocations::{Revocations, Revoked};
 pub use status::{
     Action, Capabilities, Cids, Configured, ConnectionState, ConnectionStatus, Device, LinkState,
     Memory, ModuleVersion, NodeState, Object, Outcome, Parameter, PathStatus, Process, Protocol,

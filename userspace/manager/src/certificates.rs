@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `superp-cm init`, `issue`, `token`, `enrolment` and `enrol`: the fabric's authority and its certificates.
+//! `superp-cm init`, `issue`, `revoke`, `token`, `enrolment` and `enrol`: the fabric's authority and its certificates.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use superp_cm::enrolment::router;
 use superp_tls::authority::{self, Request, AUTHORITY_DAYS, AUTHORITY_KEY_FILE};
 use superp_tls::enrolment::{self, Grant, Token};
 use superp_tls::serve::serve;
-use superp_tls::Role;
+use superp_tls::{Role, Which, REVOCATION_FILE};
 use tokio::net::TcpListener;
 
 /// Where the authority is, unless told.
@@ -58,6 +58,22 @@ pub(crate) struct Issue {
     /// Directory for ca.crt, tls.crt and tls.key: what its owner gives as --tls.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Revoke {
+    /// Directory of the authority.
+    #[arg(long, default_value = AUTHORITY)]
+    dir: PathBuf,
+    /// Whose certificates: all that are valid.
+    #[arg(required_unless_present = "certificate")]
+    name: Option<String>,
+    /// Only those of this role.
+    #[arg(long, conflicts_with = "certificate")]
+    role: Option<Role>,
+    /// Only the one in this file, PEM.
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    certificate: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -130,6 +146,43 @@ pub(crate) fn issue(args: Issue) -> Result<(), String> {
         args.out.display(),
     );
     Ok(())
+}
+
+pub(crate) fn revoke(args: Revoke) -> Result<(), String> {
+    let which = match (args.name, args.certificate) {
+        (_, Some(file)) => Which::File(file),
+        (Some(name), None) => Which::Named(name, args.role),
+        (None, None) => return Err("whose certificates? a name, or --certificate FILE".into()),
+    };
+    for revoked in superp_tls::revoke(&args.dir, &which, &somebody())? {
+        let (role, name, serial) = (revoked.role, revoked.name, revoked.serial);
+        println!("the certificate {serial} of the {role} {name} is revoked");
+    }
+    let list = args.dir.join(REVOCATION_FILE);
+    let manager = args.dir.join("manager");
+    if manager.exists() {
+        // A manager takes it up within seconds, and must not find half of it.
+        let (new, there) = (manager.join("ca.new"), manager.join(REVOCATION_FILE));
+        let copied = std::fs::copy(&list, &new).and_then(|_| std::fs::rename(&new, &there));
+        copied.map_err(|error| format!("{}: {error}", there.display()))?;
+        println!("{}: the manager tells its agents", there.display());
+    }
+    println!(
+        "{}: copy it to the --tls directory of every manager elsewhere, and of who asks managers",
+        list.display()
+    );
+    Ok(())
+}
+
+/// Who asks, for the notes; whoever may read ca.key may say what he likes.
+fn somebody() -> String {
+    let user = ["SUDO_USER", "USER", "LOGNAME"].map(std::env::var);
+    let user = user.into_iter().flatten().next().unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_@".contains(c);
+    match !user.is_empty() && user.len() <= 64 && user.chars().all(fits) {
+        true => user,
+        false => "somebody".into(),
+    }
 }
 
 pub(crate) fn token(args: TokenArgs) -> Result<(), String> {

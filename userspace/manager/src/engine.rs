@@ -3,6 +3,9 @@
 
 mod jobs;
 mod requests;
+mod way;
+
+pub use way::Way;
 
 use crate::decide::{self, Command, Counters, Decision, Seen};
 use crate::fabric::Mistake;
@@ -12,10 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use superp_control::{
-    api_version, AgentClient, ClientError, Configuration, Configure, Life, Report, Reports, Reset,
-    Shutdown, Start, Status,
+    api_version, AgentClient, ClientError, Configuration, Configure, Http, Life, Report, Reports,
+    Reset, Shutdown, Start, Status,
 };
-use superp_tls::{Role, Tls};
 use tokio::sync::{watch, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -61,16 +63,6 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// How agents are talked to.
-pub enum Way {
-    /// In clear, and only those on this host.
-    Loopback,
-    /// In clear, wherever they are.
-    Plain,
-    /// With TLS; agents show certificates of the role agent.
-    Tls(Tls),
-}
-
 /// The manager. Cheap to clone.
 #[derive(Clone)]
 pub struct Manager {
@@ -79,7 +71,7 @@ pub struct Manager {
 
 struct Shared {
     inner: Mutex<Inner>,
-    http: reqwest::Client,
+    http: Http,
     /// Something was seen, or is wanted.
     wake: Notify,
     /// Number of the last event; the last value when the manager ends.
@@ -154,13 +146,8 @@ impl Manager {
         let term = store.begin_term(term)?;
         let state = store.load()?;
         let last = store.last_event()?;
-        let tls = match &way {
-            Way::Tls(tls) => Some(tls),
-            Way::Loopback | Way::Plain => None,
-        };
-        let http = superp_control::http(tls, Role::Agent)
-            .map(|http| http.connect_timeout(Duration::from_secs(2)))
-            .and_then(|http| http.build().map_err(|error| error.to_string()))
+        let http = way
+            .http()
             .map_err(|error| StoreError::Failed(format!("no HTTP client: {error}")))?;
         let inner = Inner {
             store,
@@ -173,7 +160,7 @@ impl Manager {
         };
         let shared = Arc::new(Shared {
             inner: Mutex::new(inner),
-            http,
+            http: http.into(),
             wake: Notify::new(),
             events: watch::channel(last).0,
             decisions: watch::channel(0).0,
@@ -184,6 +171,7 @@ impl Manager {
         });
         let manager = Self { shared };
         manager.slots(&mut manager.lock());
+        manager.follow();
         let decider = manager.clone();
         tokio::spawn(async move {
             loop {
@@ -406,6 +394,7 @@ impl Manager {
 
     /// Carries out the commands for a node, and looks at it, for ever.
     async fn attend(&self, name: &str, client: &AgentClient, poke: &Notify) {
+        let mut told = way::Told::default();
         loop {
             let (commands, term, generation, count) = {
                 let mut inner = self.lock();
@@ -439,6 +428,8 @@ impl Manager {
             let mut counters = Arc::default();
             let status = match tokio::time::timeout(PATIENCE, client.status(count)).await {
                 Ok(Ok(mut status)) => {
+                    self.tell_revoked(name, client, &status.instance, &mut told)
+                        .await;
                     counters = Arc::new(take_counters(&mut status));
                     Ok(status)
                 }

@@ -31,6 +31,8 @@ enum Verb {
     Init(certificates::Init),
     /// Make a certificate, for an agent or for who talks to the manager.
     Issue(certificates::Issue),
+    /// Revoke certificates before they expire.
+    Revoke(certificates::Revoke),
     /// Make a token, for which who has it gets such a certificate, once.
     Token(certificates::TokenArgs),
     /// Redeem tokens, beside the authority: anybody may ask.
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         (Ok(runtime), Verb::Serve(args)) => runtime.block_on(serve::run(args)),
         (Ok(_), Verb::Init(args)) => certificates::init(args),
         (Ok(_), Verb::Issue(args)) => certificates::issue(args),
+        (Ok(_), Verb::Revoke(args)) => certificates::revoke(args),
         (Ok(_), Verb::Token(args)) => certificates::token(args),
         (Ok(runtime), Verb::Enrolment(args)) => runtime.block_on(certificates::enrolment(args)),
         (Ok(runtime), Verb::Enrol(args)) => runtime.block_on(certificates::enrol(args)),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use superp_cm::api::{self, Standby};
 use superp_cm::engine::{Manager, Way};
 use superp_cm::store::{Access, Campaign, Etcd, Lease, Sqlite, Store};
-use superp_tls::serve::serve;
-use superp_tls::{Role, Tls};
+use superp_tls::serve::{serve, Credentials};
+use superp_tls::{Live, Role};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, Signal, SignalKind};
 
@@ -112,11 +112,9 @@ pub(crate) async fn run(args: Serve) -> Result<(), String> {
     log();
     let (way, config) = match &args.tls {
         Some(dir) => {
-            let tls = Tls::read(dir)?;
-            tls.expect(dir, Role::Manager)?;
-            tls.warn();
-            let config = tls.server()?;
-            (Way::Tls(tls), Some(config))
+            let live = Live::open(dir, Role::Manager, None)?;
+            let credentials = Credentials::from(live.clone());
+            (Way::Tls(live), Some(credentials))
         }
         None if args.plain_tcp => (Way::Plain, None),
         None if args.listen.ip().is_loopback() => (Way::Loopback, None),

@@ -3,6 +3,7 @@
 
 mod args;
 mod job;
+mod proxy;
 
 pub(crate) use args::{Fabric, FabricVerb};
 
@@ -119,6 +120,7 @@ pub(crate) fn run(args: Fabric, out: &mut Out) -> Result<(), Failure> {
             out.done(&manager.wait(client.fabric())?)
         }
         FabricVerb::Job(verb) => job::run(&manager, verb, out),
+        FabricVerb::Proxy(args) => proxy::run(&manager, &args, out),
         FabricVerb::Audit { after } => manager.audit(after, out),
         FabricVerb::Events {
             after,

@@ -5,6 +5,8 @@
 #[allow(dead_code)]
 #[path = "../../manager/tests/fabric/agent.rs"]
 mod agent;
+#[path = "fabric/proxy.rs"]
+mod proxy;
 
 use agent::{Agent, World};
 use serde_json::Value;

@@ -2,11 +2,13 @@
 //! The authority of a fabric, and the certificates that it makes.
 
 use crate::files::{private, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
+use crate::revocation::REVOCATION_FILE;
+use crate::revoke::note;
 use crate::Role;
 use rcgen::string::Ia5String;
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -88,22 +90,30 @@ pub fn check(request: &Request) -> Result<(), String> {
 pub(crate) fn sign(dir: &Path, params: CertificateParams, out: &Path) -> Result<(), String> {
     let authority = Authority::open(dir)?;
     let key = KeyPair::generate().map_err(|error| error.to_string())?;
-    let cert = authority.sign(&params, &key)?;
-    install(
-        out,
-        &key.serialize_pem(),
-        &cert.pem(),
-        authority.certificate(),
-    )
+    let cert = authority.sign(&params, &key)?.pem();
+    note(dir, &cert)?;
+    let list = fs::read_to_string(dir.join(REVOCATION_FILE)).ok();
+    let (authority, list) = (authority.certificate(), list.as_deref());
+    install(out, &key.serialize_pem(), &cert, authority, list)
 }
 
-/// Writes what belongs to the owner of a certificate, in PEM.
-pub(crate) fn install(out: &Path, key: &str, cert: &str, authority: &str) -> Result<(), String> {
+/// Writes what belongs to the owner of a certificate, in PEM, and the list of those that are revoked.
+pub(crate) fn install(
+    out: &Path,
+    key: &str,
+    cert: &str,
+    authority: &str,
+    list: Option<&str>,
+) -> Result<(), String> {
     folder(out)?;
     let there = "there is one already; give another --out, or remove it";
     write(&out.join(KEY_FILE), key, 0o600, there)?;
     write(&out.join(CERTIFICATE_FILE), cert, 0o644, there)?;
-    write(&out.join(AUTHORITY_FILE), authority, 0o644, there)
+    write(&out.join(AUTHORITY_FILE), authority, 0o644, there)?;
+    match list {
+        Some(list) => write(&out.join(REVOCATION_FILE), list, 0o644, there),
+        None => Ok(()),
+    }
 }
 
 /// An authority that can sign.
@@ -133,6 +143,12 @@ impl Authority {
     /// Its certificate, in PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
+    }
+
+    /// A list of what is revoked, in PEM.
+    pub(crate) fn revoke(&self, list: &CertificateRevocationListParams) -> Result<String, String> {
+        let signed = list.signed_by(&self.issuer).and_then(|list| list.pem());
+        signed.map_err(|error| error.to_string())
     }
 
     /// A certificate for the owner of a key.

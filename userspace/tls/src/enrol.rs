@@ -45,6 +45,7 @@ pub async fn enrol(url: &str, token: &Token, out: &Path) -> Result<Identity, Str
         &key.serialize_pem(),
         &answer.certificate,
         &answer.authority,
+        answer.revocations.as_deref(),
     )?;
     Ok(Tls::read(out)?.identity().clone())
 }

@@ -6,7 +6,8 @@
 //! and the digest of its secret. When it was used the file is another one, `.used`.
 
 use crate::authority::{self, counter, folder, params, write, Authority, Request};
-use crate::{Role, AUTHORITY_FILE};
+use crate::revoke::note;
+use crate::{Role, AUTHORITY_FILE, REVOCATION_FILE};
 use base64::prelude::{Engine, BASE64_URL_SAFE_NO_PAD as BASE64};
 use rcgen::{CertificateSigningRequestParams, KeyPair};
 use ring::digest::{digest, SHA256};
@@ -154,6 +155,9 @@ pub(crate) struct Answer {
     pub(crate) certificate: String,
     /// PEM.
     pub(crate) authority: String,
+    /// Certificates that are revoked, PEM, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) revocations: Option<String>,
 }
 
 /// Why nothing is given.
@@ -243,9 +247,12 @@ pub fn redeem(dir: &Path, body: &str) -> Result<(String, Grant), Refusal> {
     // From here on it is used, whatever comes of it; of two at a time one finds it.
     fs::rename(&file, file.with_extension("used")).map_err(failed)?;
     let cert = authority.sign(&params, &request.public_key);
+    let certificate = cert.map_err(Refusal::Failed)?.pem();
+    note(dir, &certificate).map_err(Refusal::Failed)?;
     let answer = Answer {
-        certificate: cert.map_err(Refusal::Failed)?.pem(),
+        certificate,
         authority: authority.certificate().to_owned(),
+        revocations: fs::read_to_string(dir.join(REVOCATION_FILE)).ok(),
     };
     let answer = serde_json::to_string(&answer);
     Ok((

@@ -38,6 +38,7 @@ fn sentence(error: &Error) -> String {
             Alert::UnknownCA | Alert::DecryptError => {
                 "it refuses our certificate, which is of another authority than its own".into()
             }
+            Alert::CertificateRevoked => "it refuses our certificate, which was revoked".into(),
             Alert::CertificateRequired => "it wants a certificate, and we have shown none".into(),
             other => format!("it refuses to go on, with the TLS alert {other:?}"),
         },
@@ -55,6 +56,7 @@ fn certificate(bad: &Bad) -> String {
         Bad::NotValidYet | Bad::NotValidYetContext { .. } => {
             "its certificate is not valid yet: the clocks of the hosts differ".into()
         }
+        Bad::Revoked => "its certificate was revoked".into(),
         Bad::UnknownIssuer | Bad::BadSignature => {
             "its certificate is of another authority than ours (ca.crt)".into()
         }

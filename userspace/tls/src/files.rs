@@ -2,8 +2,9 @@
 //! The directory of one program: the authority's certificate, its own one, and the key.
 
 use crate::explain::date;
-use crate::verify::ServerRole;
-use crate::{Identity, Role};
+use crate::revocation::REVOCATION_FILE;
+use crate::verify::{ClientKnown, ServerRole};
+use crate::{Identity, Revocations, Role};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -12,6 +13,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +31,8 @@ pub struct Tls {
     identity: Identity,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    authorities: Vec<CertificateDer<'static>>,
+    revoked: Arc<Revocations>,
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
 }
@@ -55,15 +59,19 @@ impl Tls {
         let wrong = |why| format!("{}: {why}", at(CERTIFICATE_FILE).display());
         let identity = Identity::read(&chain[0]).map_err(wrong)?;
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&at(AUTHORITY_FILE))? {
+        let authorities = certificates(&at(AUTHORITY_FILE))?;
+        for authority in &authorities {
             let path = at(AUTHORITY_FILE);
-            let added = roots.add(authority);
+            let added = roots.add(authority.clone());
             added.map_err(|error| format!("{}: {error}", path.display()))?;
         }
+        let revoked = revocations(&at(REVOCATION_FILE), &authorities)?;
         let tls = Self {
             identity,
             chain,
             key: key(&at(KEY_FILE))?,
+            authorities,
+            revoked: Arc::new(revoked),
             roots: Arc::new(roots),
             provider: Arc::new(rustls::crypto::ring::default_provider()),
         };
@@ -76,6 +84,29 @@ impl Tls {
     /// Whose it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Who is refused, whatever else is right.
+    pub fn revoked(&self) -> &Arc<Revocations> {
+        &self.revoked
+    }
+
+    /// The certificates of its authority.
+    #[cfg(feature = "server")]
+    pub(crate) fn authorities(&self) -> &[CertificateDer<'static>] {
+        &self.authorities
+    }
+
+    /// Reads a list that this program's authority has to have signed.
+    #[cfg(feature = "server")]
+    pub(crate) fn list(&self, text: &str) -> Result<Revocations, String> {
+        Revocations::read(text, &self.authorities)
+    }
+
+    /// Refuses those whom this list has.
+    #[cfg(feature = "server")]
+    pub(crate) fn refuse(&mut self, revoked: Arc<Revocations>) {
+        self.revoked = revoked;
     }
 
     /// Refuses what belongs to somebody with another role.
@@ -94,7 +125,9 @@ impl Tls {
     /// Tells in the log whose it is, and warns if it expires soon.
     #[cfg(feature = "server")]
     pub fn warn(&self) {
-        let Identity { name, role, until } = &self.identity;
+        let Identity {
+            name, role, until, ..
+        } = &self.identity;
         let (days, until) = ((until - now()) / (24 * 3600), date(*until));
         match days {
             ..30 => tracing::warn!("the certificate of {name} ({role}) expires {until}"),
@@ -114,7 +147,11 @@ impl Tls {
             .map_err(|error| error.to_string())?
             // The usual verifier, and then the role.
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(ServerRole::new(inner, server)))
+            .with_custom_certificate_verifier(Arc::new(ServerRole::new(
+                inner,
+                server,
+                self.revoked.clone(),
+            )))
             .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
             .map_err(|error| error.to_string())?;
         // A session that is taken up again is one whose certificates nobody looks at again.
@@ -132,7 +169,7 @@ impl Tls {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(inner)
+            .with_client_cert_verifier(Arc::new(ClientKnown::new(inner, self.revoked.clone())))
             .with_single_cert(self.chain.clone(), self.key.clone_key())
             .map_err(|error| error.to_string())?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -141,13 +178,26 @@ impl Tls {
     }
 }
 
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs().try_into().unwrap_or(i64::MAX))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The list at this path; an empty one if there is none.
+pub(crate) fn revocations(
+    path: &Path,
+    authorities: &[CertificateDer<'_>],
+) -> Result<Revocations, String> {
+    let told = |why: String| format!("{}: {why}", path.display());
+    match fs::read_to_string(path) {
+        Ok(text) => Revocations::read(&text, authorities).map_err(told),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Revocations::default()),
+        Err(error) => Err(told(error.to_string())),
+    }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -18,6 +18,11 @@ mod enrol;
 pub mod enrolment;
 mod explain;
 mod files;
+#[cfg(feature = "server")]
+mod live;
+mod revocation;
+#[cfg(feature = "authority")]
+mod revoke;
 mod role;
 #[cfg(feature = "server")]
 pub mod serve;
@@ -29,6 +34,11 @@ pub use ask::send;
 pub use enrol::enrol;
 pub use explain::explain;
 pub use files::{Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
+#[cfg(feature = "server")]
+pub use live::Live;
+pub use revocation::{Revocations, REVOCATIONS_MAX, REVOCATION_FILE};
+#[cfg(feature = "authority")]
+pub use revoke::{revoke, Which};
 pub use role::{Identity, Role};
 
 #[cfg(all(test, feature = "authority", feature = "client", feature = "server"))]

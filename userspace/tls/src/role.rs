@@ -65,6 +65,8 @@ pub struct Identity {
     pub role: Role,
     /// When the certificate expires, seconds since 1970.
     pub until: i64,
+    /// Its serial number, hexadecimal.
+    pub serial: String,
 }
 
 impl Identity {
@@ -91,6 +93,7 @@ impl Identity {
                 name,
                 role,
                 until: parsed.validity().not_after.timestamp(),
+                serial: format!("{:x}", parsed.serial),
             }),
             _ => Err(format!(
                 "the certificate of {name} does not say one role ({PREFIX}… as an alternative name)"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! HTTP for programs that are asked by few: who asks is known, and what one may cost is limited.
 
-use crate::{explain, Identity, Role};
+use crate::{explain, Identity, Live, Revocations, Role};
 use axum::Router;
 use hyper::body::Incoming;
 use hyper::service::{service_fn, Service};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{watch, Semaphore};
 use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::TlsAcceptor;
@@ -82,15 +82,70 @@ impl Caller {
     }
 }
 
+/// What a server shows, and whom it refuses, at a time.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) revoked: Arc<Revocations>,
+}
+
+/// What a server shows, and whom it refuses.
+#[derive(Clone)]
+pub struct Credentials {
+    shown: watch::Receiver<Shown>,
+    /// Goes on looking as long as it is there.
+    _live: Option<Live>,
+}
+
+/// The same for ever.
+impl From<ServerConfig> for Credentials {
+    fn from(config: ServerConfig) -> Self {
+        let shown = Shown {
+            config: Arc::new(config),
+            revoked: Arc::default(),
+        };
+        Self {
+            shown: watch::channel(shown).1,
+            _live: None,
+        }
+    }
+}
+
+impl From<Live> for Credentials {
+    fn from(live: Live) -> Self {
+        Self {
+            shown: live.shown(),
+            _live: Some(live),
+        }
+    }
+}
+
+impl Credentials {
+    fn config(&self) -> Arc<ServerConfig> {
+        self.shown.borrow().config.clone()
+    }
+
+    /// Waits until this certificate is revoked.
+    async fn revoked(&mut self, identity: &Identity) {
+        let listed = self
+            .shown
+            .wait_for(|shown| shown.revoked.contains(identity));
+        if listed.await.is_err() {
+            // Nothing changes any more.
+            std::future::pending().await
+        }
+    }
+}
+
 /// Serves clients until `ending`, and then until those that are being answered are; with TLS if there
-/// is a configuration of it.
+/// are credentials for it.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    tls: Option<ServerConfig>,
+    tls: Option<impl Into<Credentials>>,
     ending: impl Future<Output = ()>,
 ) {
-    let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+    let tls = tls.map(Into::into);
     let clients = Arc::new(Semaphore::new(CLIENTS));
     let graceful = GracefulShutdown::new();
     let mut ending = std::pin::pin!(ending);
@@ -128,7 +183,7 @@ pub async fn serve(
 
 /// Answers the owner of a certificate, for as long as it is valid.
 async fn known(
-    tls: TlsAcceptor,
+    mut tls: Credentials,
     mut stream: TcpStream,
     peer: SocketAddr,
     router: Router,
@@ -142,7 +197,9 @@ async fn known(
         let _ = tokio::time::timeout_at(end, stream.write_all(CLEAR.as_bytes())).await;
         return linger(stream).await;
     }
-    let accepting = tls.accept(stream).into_fallible();
+    let accepting = TlsAcceptor::from(tls.config())
+        .accept(stream)
+        .into_fallible();
     let stream = match tokio::time::timeout_at(end, accepting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err((error, stream))) => {
@@ -159,9 +216,15 @@ async fn known(
     };
     let until = UNIX_EPOCH + Duration::from_secs(identity.until.try_into().unwrap_or(0));
     let left = until.duration_since(SystemTime::now()).unwrap_or_default();
-    let answering = answer(stream, Caller::Known(identity, peer.ip()), router, watcher);
-    if tokio::time::timeout(left, answering).await.is_err() {
-        tracing::info!(%peer, "a client's certificate has expired");
+    let caller = Caller::Known(identity.clone(), peer.ip());
+    let answering = tokio::time::timeout(left, answer(stream, caller, router, watcher));
+    tokio::select! {
+        ended = answering => if ended.is_err() {
+            tracing::info!(%peer, "a client's certificate has expired");
+        },
+        () = tls.revoked(&identity) => {
+            tracing::info!(%peer, "the certificate of {} was revoked", identity.name);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! Authorities, certificates and handshakes, over real sockets.
 
 use crate::authority::{self, Request, AUTHORITY_KEY_FILE};
-use crate::serve::{serve, Caller};
+use crate::serve::{serve, Caller, Credentials};
 use crate::{explain, send, Role, Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -18,10 +18,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// An authority, in a directory that is removed at the end.
-struct Fabric(PathBuf);
+pub(crate) struct Fabric(pub(crate) PathBuf);
 
 impl Fabric {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static FABRICS: AtomicU32 = AtomicU32::new(0);
         let number = FABRICS.fetch_add(1, Ordering::SeqCst);
         let name = format!("superp-tls-{}-{number}", std::process::id());
@@ -31,7 +31,7 @@ impl Fabric {
         fabric
     }
 
-    fn request(role: Role) -> Request {
+    pub(crate) fn request(role: Role) -> Request {
         let addresses = match role.serves() {
             true => vec!["127.0.0.1".into()],
             false => Vec::new(),
@@ -39,13 +39,13 @@ impl Fabric {
         Request::new(&format!("the-{role}"), role, addresses, 1)
     }
 
-    fn issue(&self, request: &Request) -> PathBuf {
+    pub(crate) fn issue(&self, request: &Request) -> PathBuf {
         let out = self.0.join(&request.name);
         authority::issue(&self.0, request, &out).unwrap();
         out
     }
 
-    fn tls(&self, role: Role) -> Tls {
+    pub(crate) fn tls(&self, role: Role) -> Tls {
         Tls::read(&self.issue(&Self::request(role))).unwrap()
     }
 
@@ -63,7 +63,7 @@ impl Drop for Fabric {
     }
 }
 
-async fn start(tls: Option<ServerConfig>) -> SocketAddr {
+pub(crate) async fn start(tls: Option<impl Into<Credentials> + Send + 'static>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let who = |Extension(caller): Extension<Caller>| async move { format!("{:?}", caller.who()) };
@@ -73,11 +73,11 @@ async fn start(tls: Option<ServerConfig>) -> SocketAddr {
 }
 
 /// What a server says, or why there is nothing.
-async fn ask(address: SocketAddr, config: ClientConfig) -> Result<String, String> {
+pub(crate) async fn ask(address: SocketAddr, config: ClientConfig) -> Result<String, String> {
     said(&client(config), address).await
 }
 
-fn client(config: ClientConfig) -> reqwest::Client {
+pub(crate) fn client(config: ClientConfig) -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
         .use_preconfigured_tls(config)
@@ -85,7 +85,7 @@ fn client(config: ClientConfig) -> reqwest::Client {
         .unwrap()
 }
 
-async fn said(http: &reqwest::Client, address: SocketAddr) -> Result<String, String> {
+pub(crate) async fn said(http: &reqwest::Client, address: SocketAddr) -> Result<String, String> {
     let asked = async {
         let answer = send(http.get(format!("https://{address}/"))).await?;
         answer.text().await
@@ -367,7 +367,7 @@ async fn answer(stream: &mut TcpStream, part: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn head_and_number_of_clients_are_limited() {
-    let address = start(None).await;
+    let address = start(None::<ServerConfig>).await;
     let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut clients = Vec::new();
     for _ in 0..256 {

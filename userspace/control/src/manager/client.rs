@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! A client of the manager.
 
+mod forward;
+
+pub use forward::{Forward, Forwarded};
+
 use super::sse::Parser;
 use super::{
     AuditRecord, Connection, Event, FabricStatus, Job, JobSpec, NodeStatus, Plan, Problem,
@@ -329,8 +333,7 @@ impl ManagerClient {
     /// The same request to the next manager.
     fn next(&self, mut request: reqwest::Request) -> Result<reqwest::Request, ManagerError> {
         let from = self.parsed(self.base())?;
-        let next = (self.current.load(Ordering::Relaxed) + 1) % self.bases.len();
-        self.current.store(next, Ordering::Relaxed);
+        self.advance();
         let mut url = self.parsed(self.base())?;
         let path = request.url().path();
         let rest = path.strip_prefix(from.path().trim_end_matches('/'));
@@ -345,6 +348,17 @@ impl ManagerClient {
         Ok(request)
     }
 
+    /// Another manager is the one to ask.
+    fn advance(&self) {
+        let next = (self.current.load(Ordering::Relaxed) + 1) % self.bases.len();
+        self.current.store(next, Ordering::Relaxed);
+    }
+
+    fn not_leading(&self, problem: &Problem) -> ManagerError {
+        let base = self.base();
+        ManagerError::Unreachable(format!("{base} does not lead: {}", problem.detail))
+    }
+
     async fn ask(&self, request: RequestBuilder) -> Result<Response, ManagerError> {
         let response = superp_tls::send(request).await;
         let response = response.map_err(|error| self.failed(&error))?;
@@ -354,10 +368,7 @@ impl ManagerClient {
         }
         let text = response.text().await.map_err(|error| self.failed(&error))?;
         Err(match serde_json::from_str::<Problem>(&text) {
-            Ok(problem) if problem.title == NOT_LEADING => {
-                let base = self.base();
-                ManagerError::Unreachable(format!("{base} does not lead: {}", problem.detail))
-            }
+            Ok(problem) if problem.title == NOT_LEADING => self.not_leading(&problem),
             Ok(problem) => ManagerError::Refused(problem),
             // What is no problem document comes from another program, or from a proxy.
             Err(_) => {

@@ -9,7 +9,9 @@ mod jobs;
 mod sse;
 
 #[cfg(feature = "client")]
-pub use client::{EventStream, ManagerClient, ManagerError, Scope, Streamed, Verb};
+pub use client::{
+    EventStream, Forward, Forwarded, ManagerClient, ManagerError, Scope, Streamed, Verb,
+};
 pub use jobs::{Job, JobSettings, JobSpec};
 
 use crate::{ConnectionState, NodeState, RmaSpace};

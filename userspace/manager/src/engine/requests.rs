@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What people ask of the manager.
 
-use super::{Inner, Manager, Refusal, Way};
+use super::{Inner, Manager, Refusal};
 use crate::decide;
 use crate::fabric;
 use crate::plan::{self, Plan};
@@ -162,22 +162,6 @@ impl Manager {
     }
 }
 
-impl Way {
-    /// Agents elsewhere are not talked to in clear unless that was asked for.
-    pub(super) fn reaches<'a>(
-        &self,
-        mut agents: impl Iterator<Item = (&'a String, &'a String)>,
-    ) -> Result<(), String> {
-        match agents.find(|(_, agent)| !is_loopback(agent)) {
-            Some((name, agent)) if matches!(self, Self::Loopback) => Err(format!(
-                "the agent of {name} is at {agent}, on another host, and this manager talks in clear; \
-                 start it with --tls DIR, or with --plain-tcp if the network between them is trusted"
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Connections are commanded only while they are to run.
 pub(super) fn at_work(state: &State) -> Result<(), Refusal> {
     match state.fabric.phase {
@@ -197,14 +181,4 @@ fn packets(inner: &Inner, key: &ConnKey) -> u64 {
         Some(decide::packets_of(conn))
     });
     ends.max().unwrap_or(0)
-}
-
-/// Whether "HOST:PORT" is on this host.
-fn is_loopback(agent: &str) -> bool {
-    let host = agent.rsplit_once(':').map_or(agent, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|addr| addr.is_loopback())
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use superp_control::*;
 use superp_tls::serve::serve;
-use superp_tls::Tls;
+use superp_tls::Live;
 use tokio::sync::Notify;
 
 /// What happens instead of an answer to one of the requests that change something.
@@ -70,6 +70,8 @@ pub(crate) struct Agent {
     starts: AtomicU64,
     /// Minor version of the interface that it speaks.
     minor: AtomicU32,
+    /// What it has for TLS.
+    pub(crate) live: Option<Live>,
 }
 
 /// What an agent and its kernel hold.
@@ -140,7 +142,7 @@ impl Agent {
     pub(crate) async fn start_with(
         address: String,
         world: &Arc<World>,
-        tls: Option<&Tls>,
+        live: Option<Live>,
     ) -> Arc<Self> {
         let agent = Arc::new(Self {
             address: address.clone(),
@@ -149,6 +151,7 @@ impl Agent {
             world: world.clone(),
             starts: AtomicU64::new(0),
             minor: AtomicU32::new(MINOR),
+            live: live.clone(),
         });
         agent.restart(false, true);
         let listener = tokio::net::TcpListener::bind(&address).await.unwrap();
@@ -158,14 +161,14 @@ impl Agent {
             .route("/v1/status", get(status))
             .route("/v1/start", post(start))
             .route("/v1/shutdown", post(shutdown))
+            .route("/v1/revocations", put(revocations))
             .route("/v1/connections/{cid}/start", post(start_conn))
             .route("/v1/connections/{cid}/stop", post(stop_conn))
             .route("/v1/connections/{cid}/reset", post(reset_conn))
             .route("/v1/events", get(events))
             .layer(map_response_with_state(agent.clone(), later))
             .with_state(agent.clone());
-        let config = tls.map(|tls| tls.server().unwrap());
-        tokio::spawn(serve(listener, router, config, std::future::pending()));
+        tokio::spawn(serve(listener, router, live, std::future::pending()));
         world.agents.lock().unwrap().push(agent.clone());
         agent
     }
@@ -319,6 +322,12 @@ async fn capabilities(State(agent): Shared) -> Json<Capabilities> {
         },
         parameters: Vec::new(),
     })
+}
+
+async fn revocations(State(agent): Shared, Json(body): Json<Revocations>) -> Json<Revoked> {
+    let live = agent.live.as_ref().unwrap();
+    let number = live.take(&body.list).unwrap();
+    Json(Revoked { number })
 }
 
 async fn status(

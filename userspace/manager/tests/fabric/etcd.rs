@@ -2,7 +2,7 @@
 //! A real etcd for the tests.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -21,20 +21,41 @@ pub(crate) struct Server {
     keeper: Child,
     /// Its URL.
     pub(crate) url: String,
+    /// Where its health is asked for, which needs no certificate.
+    health: String,
 }
 
 impl Server {
     /// Starts one, and waits until it answers.
     pub(crate) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// The same, with TLS if there is a directory with `ca.crt`, `tls.crt` and `tls.key`: who asks must show a
+    /// certificate of that authority.
+    pub(crate) fn start_with(tls: Option<&Path>) -> Self {
         static SERVERS: AtomicU32 = AtomicU32::new(1);
         let number = SERVERS.fetch_add(1, Ordering::SeqCst);
         let name = format!("superp-etcd-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let (client, peer) = (free(), free());
+        let (client, peer, metrics) = (free(), free(), free());
         let of = |free: &TcpListener| format!("http://{}", free.local_addr().unwrap());
-        let (url, peers) = (of(&client), of(&peer));
-        drop((client, peer));
+        let (url, peers, health) = (of(&client), of(&peer), of(&metrics));
+        drop((client, peer, metrics));
+        let url = match tls {
+            Some(_) => url.replace("http:", "https:"),
+            None => url,
+        };
+        let files = tls.iter().flat_map(|dir| {
+            let file = |option: &str, name| format!("--{option}={}", dir.join(name).display());
+            [
+                "--client-cert-auth".into(),
+                file("trusted-ca-file", "ca.crt"),
+                file("cert-file", "tls.crt"),
+                file("key-file", "tls.key"),
+            ]
+        });
         let keeper = Command::new("sh")
             .args(["-c", KEEPER])
             .arg(&folder)
@@ -46,6 +67,8 @@ impl Server {
                 "--advertise-client-urls",
                 &url,
             ])
+            .args(["--listen-metrics-urls", &health])
+            .args(files)
             .args(["--listen-peer-urls", &peers])
             .args(["--initial-advertise-peer-urls", &peers])
             .args(["--initial-cluster", &format!("one={peers}")])
@@ -56,6 +79,7 @@ impl Server {
             folder,
             keeper,
             url,
+            health,
         };
         let end = Instant::now() + LIMIT;
         while !server.answers() {
@@ -68,7 +92,7 @@ impl Server {
 
     fn answers(&self) -> bool {
         use std::io::{Read, Write};
-        let address = self.url.trim_start_matches("http://");
+        let address = self.health.trim_start_matches("http://");
         let Ok(mut stream) = std::net::TcpStream::connect(address) else {
             return false;
         };

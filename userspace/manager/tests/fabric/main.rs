@@ -8,6 +8,7 @@ mod jobs;
 mod leaders;
 mod observe;
 mod page;
+mod revoke;
 mod secure;
 mod skew;
 
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use superp_control::manager::{Connection, Event, FabricStatus, NodeStatus, Phase, Plan, Want};
 use superp_control::ConnectionState;
-use superp_tls::{Role, Tls};
+use superp_tls::{Live, Role, Tls};
 
 /// Nothing here takes this long unless it hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -68,8 +69,11 @@ impl Lab {
         for number in 1..=count {
             let address = format!("{net}.{number}");
             let name = format!("xpu{number:02}");
-            let own = secure.then(|| secure::issue(&folder, Role::Agent, &name, Some(&address)));
-            let agent = Agent::start_with(format!("{address}:7779"), &world, own.as_ref());
+            let own = secure.then(|| {
+                secure::issue(&folder, Role::Agent, &name, Some(&address));
+                Live::open(&folder.join(&name), Role::Agent, None).unwrap()
+            });
+            let agent = Agent::start_with(format!("{address}:7779"), &world, own);
             agents.push(agent.await);
         }
         let manager: Arc<Mutex<Option<Child>>> = Arc::default();

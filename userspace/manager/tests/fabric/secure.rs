@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use superp_control::manager::{AuditRecord, ManagerClient, ManagerError, Phase, Problem};
-use superp_tls::{explain, Role, Tls};
+use superp_tls::{explain, Live, Role, Tls};
 
 pub(crate) fn run(folder: &Path, line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_superp-cm"))
@@ -45,7 +45,7 @@ pub(crate) fn http(tls: Option<&Tls>) -> reqwest::Client {
 }
 
 impl Lab {
-    async fn audit(&self) -> Vec<AuditRecord> {
+    pub(crate) async fn audit(&self) -> Vec<AuditRecord> {
         self.client().audit(0).await.unwrap()
     }
 }
@@ -185,11 +185,15 @@ async fn who_is_no_agent_of_this_address_is_not_commanded() {
     let lab = Lab::with(1, true).await;
     let (second, third) = (format!("{}.2", lab.net), format!("{}.3", lab.net));
     // The manager's role at the address of an agent, and the certificate of another host's agent.
-    let manager = issue(&lab.folder, Role::Manager, "false", Some(&second));
-    let elsewhere = issue(&lab.folder, Role::Agent, "xpu03", Some("192.0.2.3"));
+    issue(&lab.folder, Role::Manager, "false", Some(&second));
+    issue(&lab.folder, Role::Agent, "xpu03", Some("192.0.2.3"));
     let mut agents = Vec::new();
-    for (address, tls) in [(&second, &manager), (&third, &elsewhere)] {
-        let agent = Agent::start_with(format!("{address}:7779"), &lab.world, Some(tls));
+    for (address, name, role) in [
+        (&second, "false", Role::Manager),
+        (&third, "xpu03", Role::Agent),
+    ] {
+        let live = Live::open(&lab.folder.join(name), role, None).unwrap();
+        let agent = Agent::start_with(format!("{address}:7779"), &lab.world, Some(live));
         agents.push(agent.await);
     }
     lab.apply(&lab.mesh(0).replace("xpu[01-01]", "xpu[01-03]"))

@@ -2,6 +2,7 @@
 //! The command line of `superp fabric`.
 
 use super::job::JobVerb;
+use super::proxy::Proxy;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use superp_control::manager::Scope;
@@ -83,6 +84,11 @@ pub(crate) enum FabricVerb {
         #[command(flatten)]
         wait: Wait,
     },
+    /// Be the manager for browsers and programs of this host: they ask in clear, and with your certificate.
+    ///
+    /// Page, interface and events are passed on to the manager that leads. Whoever has an account on this host can ask
+    /// meanwhile.
+    Proxy(Proxy),
     /// Show who asked the manager to change something, and what came of it.
     Audit {
         /// Records with higher numbers.

@@ -3,6 +3,9 @@
 
 use super::super::tests::{access, mesh, node, server};
 use super::*;
+use std::path::Path;
+use superp_tls::authority::{self, Request};
+use superp_tls::Role;
 
 /// Nothing here takes this long unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -197,4 +200,42 @@ fn files_for_tls_and_urls_go_together() {
     assert!(open("https://127.0.0.1:1", None).contains("--etcd-cacert"));
     assert!(open("http://127.0.0.1:1", Some("/x")).contains("write https://"));
     assert!(open("https://127.0.0.1:1", Some("/nowhere")).contains("/nowhere: "));
+}
+
+#[test]
+fn etcd_with_tls_is_asked_with_a_certificate_and_only_so() {
+    let folder = std::env::temp_dir().join(format!("superp-etcd-tls-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let authority = |name: &str| {
+        let dir = folder.join(name);
+        authority::init(&dir).unwrap();
+        let addresses = vec!["127.0.0.1".into()];
+        let request = Request::new("etcd", Role::Manager, addresses, 1);
+        authority::issue(&dir, &request, &dir.join("etcd")).unwrap();
+        dir.join("etcd")
+    };
+    let (files, foreign) = (authority("ca"), authority("other"));
+    let server = server::Server::start_with(Some(&files));
+    let access = |authority: &Path, identity: Option<&Path>| Access {
+        endpoints: vec![server.url.clone()],
+        prefix: "/superp".into(),
+        authority: Some(authority.join("ca.crt")),
+        identity: identity.map(|dir| (dir.join("tls.crt"), dir.join("tls.key"))),
+    };
+    let right = access(&files, Some(&files));
+    let mut store = Etcd::open(&right).unwrap();
+    let term = store.begin_term(1).unwrap();
+    store.commit(term, &mesh()).unwrap();
+    let mut expected = State::default();
+    mesh().iter().for_each(|change| expected.apply(change));
+    assert_eq!(Etcd::open(&right).unwrap().load().unwrap(), expected);
+    for wrong in [
+        access(&files, None),
+        access(&files, Some(&foreign)),
+        access(&foreign, Some(&files)),
+    ] {
+        let why = fails(Etcd::open(&wrong).and_then(|mut store| store.load()));
+        assert!(why.starts_with("etcd: "), "{why}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
