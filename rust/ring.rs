@@ -17,7 +17,7 @@ mod users;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{aref::ARef, barrier::smp_mb, Arc, Mutex},
+    sync::{aref::ARef, Arc, Mutex},
 };
 
 use crate::{
@@ -384,15 +384,12 @@ impl Context {
             qpn: name.ssp_qpn,
             cid: conn.cid(),
         };
-        if !queue.set_peer(peer) {
-            return Err(eisconn());
+        // A connection that ends after this tells the queue pair.
+        match conn.while_established(|| queue.set_peer(peer)) {
+            Some(true) => write_argument(arg, &connect),
+            Some(false) => Err(eisconn()),
+            None => Err(ehostunreach()),
         }
-        // A connection that ends from now on tells the queue pair; one that ended before could not.
-        smp_mb();
-        if !conn.established() {
-            queue.broken(conn.cid());
-        }
-        write_argument(arg, &connect)
     }
 }
 
