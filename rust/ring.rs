@@ -29,7 +29,7 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
-            RqpCreate, Shared, SrqCreate, WORDS,
+            RqpCreate, RqpModify, Shared, SrqCreate, WORDS,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         uapi,
@@ -154,16 +154,21 @@ impl Context {
                     .wrapping_mul(64)
                     .wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
-                let error = match self.serve(qp) {
-                    Left::Nothing => continue,
-                    Left::NoRoom => enobufs(),
-                    Left::Signal => EINTR,
-                };
-                self.hub.page.set_bell(qp);
-                result = Err(error);
+                result = result.and(self.rest(qp, self.serve(qp)));
             }
         }
         result
+    }
+
+    /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
+    fn rest(&self, qp: u32, left: Left) -> Result {
+        let error = match left {
+            Left::Nothing => return Ok(()),
+            Left::NoRoom => enobufs(),
+            Left::Signal => EINTR,
+        };
+        self.hub.page.set_bell(qp);
+        Err(error)
     }
 
     fn serve(&self, qp: u32) -> Left {
@@ -220,6 +225,7 @@ impl Context {
             ioctl::CQ_DESTROY => self.cq_destroy(arg),
             ioctl::RQP_CREATE => self.qp_create(arg),
             ioctl::RQP_CONNECT => self.qp_connect(arg),
+            ioctl::RQP_MODIFY => self.qp_modify(arg),
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
             ioctl::SRQ_CREATE => self.srq_create(arg),
             ioctl::SRQ_DESTROY => self.srq_destroy(arg),
@@ -390,6 +396,16 @@ impl Context {
             Some(false) => Err(eisconn()),
             None => Err(ehostunreach()),
         }
+    }
+
+    fn qp_modify(&self, arg: usize) -> Result {
+        let modify: RqpModify = read_argument(arg)?;
+        let qp = self.qps.get(modify.qp).ok_or(ENOENT)?;
+        let queue = qp.ring().ok_or(ENOENT)?;
+        if modify.state != uapi::SUPERP_QPS_ERR {
+            return Err(EINVAL);
+        }
+        self.rest(modify.qp, queue.fail_and_flush(&self.node))
     }
 }
 
