@@ -289,6 +289,7 @@ arguments! {
     superp_rqp_create SUPERP_IOC_RQP_CREATE,
     superp_srq_create SUPERP_IOC_SRQ_CREATE,
     superp_rqp_connect SUPERP_IOC_RQP_CONNECT,
+    superp_rqp_modify SUPERP_IOC_RQP_MODIFY,
 }
 
 /// ioctl(2) that ends a queue: `SUPERP_IOC_CQ_DESTROY`, `SUPERP_IOC_RQP_DESTROY` or
