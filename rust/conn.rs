@@ -20,7 +20,6 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        barrier::smp_mb,
         Arc,
     },
 };
@@ -311,6 +310,13 @@ impl Conn {
     /// Whether local requests are taken. A snapshot.
     pub(crate) fn established(&self) -> bool {
         self.established.load(Relaxed)
+    }
+
+    /// Does something while requests are taken, that is before queue pairs are told of an end; `None` if
+    /// they are not. Any context.
+    pub(crate) fn while_established<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let inner = self.inner.lock();
+        (inner.state == ConnState::Established).then(act)
     }
 
     /// Largest message, bytes.
@@ -669,8 +675,6 @@ impl Conn {
     }
 
     fn tell_queue_pairs(&self, code: Code) {
-        // A queue pair that connects now either is told here, or sees that nothing is established.
-        smp_mb();
         for (_, qp) in self.node.qps().iter() {
             qp.broken(self.cid(), code);
         }

@@ -17,7 +17,7 @@ mod users;
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{aref::ARef, barrier::smp_mb, Arc, Mutex},
+    sync::{aref::ARef, Arc, Mutex},
 };
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RqpConnect, RqpCreate, Shared, SrqCreate, WORDS,
+            RqpConnect, RqpCreate, RqpModify, Shared, SrqCreate, WORDS,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         uapi,
@@ -155,16 +155,21 @@ impl Context {
                     .wrapping_mul(64)
                     .wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
-                let error = match self.serve(qp) {
-                    Left::Nothing => continue,
-                    Left::NoRoom => enobufs(),
-                    Left::Signal => EINTR,
-                };
-                self.hub.page.set_bell(qp);
-                result = Err(error);
+                result = result.and(self.rest(qp, self.serve(qp)));
             }
         }
         result
+    }
+
+    /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
+    fn rest(&self, qp: u32, left: Left) -> Result {
+        let error = match left {
+            Left::Nothing => return Ok(()),
+            Left::NoRoom => enobufs(),
+            Left::Signal => EINTR,
+        };
+        self.hub.page.set_bell(qp);
+        Err(error)
     }
 
     fn serve(&self, qp: u32) -> Left {
@@ -222,6 +227,7 @@ impl Context {
             ioctl::CQ_EVENTFD => self.cq_eventfd(arg),
             ioctl::RQP_CREATE => self.qp_create(arg),
             ioctl::RQP_CONNECT => self.qp_connect(arg),
+            ioctl::RQP_MODIFY => self.qp_modify(arg),
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
             ioctl::SRQ_CREATE => self.srq_create(arg),
             ioctl::SRQ_DESTROY => self.srq_destroy(arg),
@@ -392,15 +398,22 @@ impl Context {
             qpn: name.ssp_qpn,
             cid: conn.cid(),
         };
-        if !queue.set_peer(peer) {
-            return Err(eisconn());
+        // A connection that ends after this tells the queue pair.
+        match conn.while_established(|| queue.set_peer(peer)) {
+            Some(true) => write_argument(arg, &connect),
+            Some(false) => Err(eisconn()),
+            None => Err(ehostunreach()),
         }
-        // A connection that ends from now on tells the queue pair; one that ended before could not.
-        smp_mb();
-        if !conn.established() {
-            queue.broken(conn.cid());
+    }
+
+    fn qp_modify(&self, arg: usize) -> Result {
+        let modify: RqpModify = read_argument(arg)?;
+        let qp = self.qps.get(modify.qp).ok_or(ENOENT)?;
+        let queue = qp.ring().ok_or(ENOENT)?;
+        if modify.state != uapi::SUPERP_QPS_ERR {
+            return Err(EINVAL);
         }
-        write_argument(arg, &connect)
+        self.rest(modify.qp, queue.fail_and_flush(&self.node))
     }
 }
 

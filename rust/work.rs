@@ -91,13 +91,24 @@ impl Ticket {
         }
     }
 
-    /// Whether its socket is still open. Any context.
-    pub(crate) fn alive(&self) -> bool {
+    /// Whether a message that finds no buffer goes again. Any context.
+    pub(crate) fn patience(&self) -> Patience {
         match self {
-            Self::Socket(ticket) => ticket.alive(),
-            Self::Ring(ticket) => ticket.alive(),
+            Self::Socket(ticket) => ticket.patience(),
+            Self::Ring(ticket) => ticket.patience(),
         }
     }
+}
+
+/// How often a message that the peer has no buffer for goes again.
+#[derive(Copy, Clone)]
+pub(crate) enum Patience {
+    /// As often as it takes.
+    Endless,
+    /// For a while: its socket or queue pair has ended.
+    Limited,
+    /// Never: its queue pair is in the error state.
+    Gone,
 }
 
 /// Bytes of a submission entry that may be data.

@@ -16,7 +16,7 @@ use crate::{
         Transmit,
     },
     region, ring,
-    work::{self, Work, WorkOp},
+    work::{self, Patience, Work, WorkOp},
 };
 
 /// The message operation of v0.4, to ask the core how long one may be.
@@ -359,16 +359,19 @@ impl Inner {
         }
     }
 
-    /// Whether a refused message goes again: for ever while its socket is open.
+    /// Whether a refused message goes again.
     fn may_repeat(&self, work: &Work, placed: bool) -> bool {
         let message = match work.op {
             WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => true,
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
         };
-        matches!(self.state, ConnState::Established | ConnState::Draining)
-            && message
-            && (work.ticket.alive() || work.count_refusal() < ORPHAN_REFUSALS)
+        let patient = || match work.ticket.patience() {
+            Patience::Endless => true,
+            Patience::Limited => work.count_refusal() < ORPHAN_REFUSALS,
+            Patience::Gone => false,
+        };
+        matches!(self.state, ConnState::Established | ConnState::Draining) && message && patient()
     }
 
     pub(super) fn count_posted(&mut self, work: &Work) {

@@ -31,7 +31,8 @@ use crate::ring::Context;
 pub(crate) use c::{
     superp_cq_create as CqCreate, superp_cq_eventfd as CqEventfd, superp_cqe as Cqe,
     superp_ring as Layout, superp_ring_destroy as RingDestroy, superp_rqe as Rqe,
-    superp_rqp_connect as RqpConnect, superp_rqp_create as RqpCreate, superp_segment as Segment,
+    superp_rqp_connect as RqpConnect, superp_rqp_create as RqpCreate,
+    superp_rqp_modify as RqpModify, superp_segment as Segment,
     superp_sqe as Sqe, superp_srq_create as SrqCreate,
 };
 
@@ -41,6 +42,7 @@ pub(crate) mod ioctl {
         SUPERP_RING_IOC_CQ_CREATE as CQ_CREATE, SUPERP_RING_IOC_CQ_DESTROY as CQ_DESTROY,
         SUPERP_RING_IOC_CQ_EVENTFD as CQ_EVENTFD, SUPERP_RING_IOC_RQP_CONNECT as RQP_CONNECT,
         SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE, SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY,
+        SUPERP_RING_IOC_RQP_MODIFY as RQP_MODIFY,
         SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE, SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
     };
 }
@@ -65,6 +67,7 @@ bytes! {
     Rqe: 32,
     RqpConnect: 48,
     RqpCreate: 104,
+    RqpModify: 8,
     Segment: 16,
     Sqe: 64,
     SrqCreate: 56,

@@ -32,7 +32,7 @@ use crate::{
     node::Node,
     proto::Code,
     socket::{error_of, EndpointInfo},
-    work::{self, Work},
+    work::{self, Patience, Work},
 };
 
 /// Requests that are given to a connection at a go.
@@ -464,6 +464,13 @@ impl Queue {
         self.flush_receives();
     }
 
+    /// Enters the error state, and flushes what has not been taken in, as [`Queue::serve`]. Process
+    /// context.
+    pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> Left {
+        self.fail();
+        self.serve(node)
+    }
+
     /// Connection `cid` has ended. Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32) {
         let peer = *self.peer.lock();
@@ -516,9 +523,14 @@ impl Ticket {
         Arc::as_ptr(&self.queue).addr()
     }
 
-    /// Whether the queue pair still exists. Any context.
-    pub(crate) fn alive(&self) -> bool {
-        !self.queue.flight.lock().closed
+    /// As [`crate::work::Ticket::patience`].
+    pub(crate) fn patience(&self) -> Patience {
+        let flight = self.queue.flight.lock();
+        match (flight.failed, flight.closed) {
+            (true, _) => Patience::Gone,
+            (_, true) => Patience::Limited,
+            _ => Patience::Endless,
+        }
     }
 }
 

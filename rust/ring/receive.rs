@@ -4,7 +4,7 @@
 
 use kernel::{
     prelude::*,
-    sync::{atomic::Relaxed, Arc},
+    sync::{atomic::Relaxed, barrier::smp_mb, Arc},
 };
 
 use super::{cq::Cq, queue::Queue, srq::Srq};
@@ -108,12 +108,15 @@ impl Queue {
         let Some(ring) = rq.source.own() else {
             return true;
         };
+        // The program stores the producer, then looks at the flags; here it is the other way round.
+        smp_mb();
         let ready = ring.producer().wrapping_sub(receiving.consumer);
         if ready > ring.entries() {
             return true;
         }
         for _ in 0..ready {
-            if rq.cq.reserve(1) == 0 {
+            // For the one that is claimed there is a promise.
+            if !receiving.claimed && rq.cq.reserve(1) == 0 {
                 return false;
             }
             let token = ring.read(receiving.consumer).token;
@@ -152,9 +155,11 @@ impl Queue {
     /// A connected queue pair hears only its peer; before, nobody.
     fn accepts(&self, from: &MsgMeta) -> Result<&Receive, Refused> {
         let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
-        match *self.peer.lock() {
+        let peer = *self.peer.lock();
+        match peer {
             Some(peer) if peer.addr == from.remote => Ok(rq),
             Some(_) => Err(Refused::NoQp),
+            None if self.receiving.lock().failed => Err(Refused::NoQp),
             None => Err(Refused::NoBuffer),
         }
     }
@@ -447,8 +452,9 @@ impl Drop for Claim {
         if self.ended {
             return;
         }
-        self.queue.receiving.lock().claimed = false;
-        if let Some(rq) = &self.queue.rq {
+        let promised = core::mem::take(&mut self.queue.receiving.lock().claimed);
+        // Otherwise the entry has been flushed.
+        if let (true, Some(rq)) = (promised, &self.queue.rq) {
             rq.cq.redeem().release();
         }
     }

@@ -18,6 +18,7 @@ use crate::{
         sock::{Reserve, Sock},
     },
     proto::Code,
+    work::Patience,
 };
 
 /// What completes, in the words of `struct superp_completion`.
@@ -96,9 +97,12 @@ impl Ticket {
         Arc::as_ptr(&self.endpoint).addr()
     }
 
-    /// Whether the socket is still open. Any context.
-    pub(crate) fn alive(&self) -> bool {
-        self.endpoint.sock.alive()
+    /// As [`crate::work::Ticket::patience`].
+    pub(crate) fn patience(&self) -> Patience {
+        match self.endpoint.sock.alive() {
+            true => Patience::Endless,
+            false => Patience::Limited,
+        }
     }
 
     /// Gives back what the work took; with an outcome, tells the program.

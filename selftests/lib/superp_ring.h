@@ -191,6 +191,14 @@ static inline int ring_destroy(struct context *context, unsigned long command, u
 	return ioctl(context->fd, command, &destroy);
 }
 
+/* Changes the state of a queue pair. */
+static inline int qp_modify(struct context *context, uint32_t id, uint32_t state)
+{
+	struct superp_rqp_modify modify = { .qp = id, .state = state };
+
+	return ioctl(context->fd, SUPERP_IOC_RQP_MODIFY, &modify);
+}
+
 /* Entries of ours that the kernel has not given back. */
 static inline uint32_t ring_used(const struct ring *ring)
 {

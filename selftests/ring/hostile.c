@@ -149,6 +149,7 @@ static void *replace(void *argument)
 			create.srq = v->srq.id;
 		}
 
+		qp_modify(&v->context, next_random(&seed) % (QPS + 1), SUPERP_QPS_ERR);
 		ring_destroy(&v->context, SUPERP_IOC_RQP_DESTROY, qp->id);
 		if (ioctl(v->context.fd, SUPERP_IOC_RQP_CREATE, &create))
 			continue;

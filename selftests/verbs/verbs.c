@@ -476,6 +476,81 @@ TEST_F(verbs, failure__is_named_and_aborts_the_rest)
 	EXPECT_EQ(SUPERP_ERR_ABORTED, wc.status);
 }
 
+static int state_of(struct side *side)
+{
+	struct superp_qp_attr attr;
+
+	return superp_query_qp(side->qp, &attr, SUPERP_QP_STATE) ? -1 : (int)attr.qp_state;
+}
+
+static int modify(struct side *side, uint32_t state, uint32_t mask)
+{
+	struct superp_qp_attr attr = { .qp_state = state };
+
+	return superp_modify_qp(side->qp, &attr, mask);
+}
+
+TEST_F(verbs, error_state__flushes_what_is_posted_and_what_comes)
+{
+	struct superp_sge sge = sge_of(&self->a, 0, 64);
+	struct superp_send_wr wr = { .opcode = SUPERP_OP_SEND, .sg_list = &sge, .num_sge = 1 };
+	struct superp_wc wc;
+
+	EXPECT_EQ(SUPERP_QPS_RTS, state_of(&self->a));
+	EXPECT_EQ(EINVAL, modify(&self->a, SUPERP_QPS_INIT, SUPERP_QP_STATE));
+	EXPECT_EQ(EINVAL, modify(&self->a, SUPERP_QPS_ERR, SUPERP_QP_STATE | 2));
+	EXPECT_EQ(EINVAL, superp_query_qp(self->a.qp, NULL, 2));
+	EXPECT_EQ(0, modify(&self->a, SUPERP_QPS_ERR, 0));
+	EXPECT_EQ(SUPERP_QPS_RTS, state_of(&self->a));
+	ASSERT_EQ(0, receive(&self->a, 0, 64, 1));
+	/* B has no buffer: the message is with the connection. */
+	wr.wr_id = 2;
+	ASSERT_EQ(0, superp_post_send(self->a.qp, &wr, NULL));
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, modify(&self->a, SUPERP_QPS_ERR, SUPERP_QP_STATE));
+		EXPECT_EQ(SUPERP_QPS_ERR, state_of(&self->a));
+	}
+	ASSERT_EQ(1, superp_poll_cq(self->a.recv_cq, 1, &wc));
+	EXPECT_EQ(1, wc.wr_id);
+	EXPECT_EQ(SUPERP_ERR_ABORTED, wc.status);
+	ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, &wc));
+	EXPECT_EQ(2, wc.wr_id);
+	EXPECT_EQ(SUPERP_ERR_NO_BUFFER, wc.status);
+	ASSERT_EQ(0, receive(&self->a, 0, 64, 3));
+	ASSERT_EQ(1, superp_poll_cq(self->a.recv_cq, 1, &wc));
+	EXPECT_EQ(3, wc.wr_id);
+	EXPECT_EQ(SUPERP_ERR_ABORTED, request_run(&self->a, &wr, &wc));
+	EXPECT_EQ(SUPERP_QPS_RTS, state_of(&self->b));
+	conn_down(self->cid);
+	EXPECT_EQ(SUPERP_QPS_ERR, state_of(&self->b));
+}
+
+TEST_F(verbs, flush_without_room__goes_on_by_polling)
+{
+	struct superp_cq *cq = superp_create_cq(self->a.context, 4, NULL);
+	struct superp_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .max_send_wr = 4, .max_recv_wr = ENTRIES,
+	};
+	struct superp_qp_attr error = { .qp_state = SUPERP_QPS_ERR };
+	struct superp_recv_wr wr[ENTRIES];
+	struct superp_qp *qp = superp_create_qp(self->a.context, &attr);
+	struct superp_wc wc;
+
+	ASSERT_NE(NULL, qp);
+	for (int i = 0; i < ENTRIES; i++)
+		wr[i] = (struct superp_recv_wr){ .wr_id = i, .next = i < ENTRIES - 1 ? &wr[i + 1] : NULL };
+	ASSERT_EQ(0, superp_post_recv(qp, wr, NULL));
+	ASSERT_EQ(0, superp_modify_qp(qp, &error, SUPERP_QP_STATE));
+	for (int i = 0; i < ENTRIES; i++) {
+		ASSERT_EQ(1, superp_poll_cq(cq, 1, &wc));
+		EXPECT_EQ(i, wc.wr_id);
+		EXPECT_EQ(SUPERP_ERR_ABORTED, wc.status);
+	}
+	EXPECT_EQ(0, superp_poll_cq(cq, 1, &wc));
+	EXPECT_EQ(0, superp_destroy_qp(qp));
+	EXPECT_EQ(0, superp_destroy_cq(cq));
+}
+
 TEST_F(verbs, small_completion_queue__nothing_is_forgotten)
 {
 	struct superp_cq *cq = superp_create_cq(self->a.context, 4, NULL);

@@ -402,11 +402,13 @@ enum superp_error {
  *
  * The error state.  The first entry that fails, in either direction, puts the
  * queue pair into the error state, as does the end of its connection:
- * SUPERP_RING_ERROR is set in the flags of the submission ring.  What has been
- * taken in completes, with its own outcome.  What has not, completes as
- * SUPERP_ERR_ABORTED: receive entries at once, submissions and what is put in
- * afterwards with the next doorbell for the queue pair.  Receive entries that
- * find no room in the completion queue wait for the next doorbell, too.
+ * SUPERP_RING_ERROR is set in the flags of the submission ring.  So does
+ * SUPERP_IOC_RQP_MODIFY.  What has been taken in completes, with its own outcome;
+ * a message that the peer has no buffer for is not repeated any more.  What has
+ * not, completes as SUPERP_ERR_ABORTED, signaled or not: receive entries at once,
+ * submissions and what is put in afterwards with the next doorbell for the queue
+ * pair.  Receive entries that find no room in the completion queue wait for the
+ * next doorbell, too.
  *
  * Receiving.  A message for the queue pair goes into the oldest receive entry
  * (no doorbell).  Without one, or without room in the completion queue, or
@@ -745,7 +747,8 @@ struct superp_rqp_create {
  * @rsvd: zero
  *
  * Once.  Nothing is sent and the peer is not asked.  From now on the queue
- * pair takes messages of this address.
+ * pair takes messages of this address, unless it is in the error state, where
+ * it stays.
  *
  * Errors: ENOENT (no such queue pair), EISCONN (it is connected, or was),
  * EHOSTUNREACH (no established connection fits), EINVAL, EAFNOSUPPORT.
@@ -757,6 +760,34 @@ struct superp_rqp_connect {
 	__u32	min_message;
 	struct sockaddr_superp	peer;
 	__u32	rsvd;
+};
+
+/* States of a queue pair. */
+enum superp_qp_state {
+	SUPERP_QPS_INIT = 0,	/* it has no peer yet */
+	SUPERP_QPS_RTS = 1,	/* it has one: ready to send, and to receive */
+	SUPERP_QPS_ERR = 2,	/* the error state */
+};
+
+/**
+ * struct superp_rqp_modify - change the state: SUPERP_IOC_RQP_MODIFY
+ * @qp: in, queue pair
+ * @state: in, %SUPERP_QPS_ERR
+ *
+ * Puts the queue pair into the error state, as a failure does, and serves it as
+ * a doorbell does: when it returns, what had been put in before has completed,
+ * except for what is with the connection, which completes with its own outcome.
+ * When all has completed, nothing of it touches memory any more.  The peer is
+ * not told; messages of it are refused from now on.  A queue pair that is in
+ * the error state already stays so.
+ *
+ * Errors: ENOENT (no such queue pair), EINVAL (another state).  ENOBUFS, EINTR:
+ * it is in the error state, and entries were left, as by a doorbell, which goes
+ * on with them.
+ */
+struct superp_rqp_modify {
+	__u32	qp;
+	__u32	state;
 };
 
 /**
@@ -784,6 +815,7 @@ struct superp_ring_destroy {
 #define SUPERP_IOC_RQP_DESTROY	_IOW(SUPERP_IOC_MAGIC, 20, struct superp_ring_destroy)
 #define SUPERP_IOC_SRQ_CREATE	_IOWR(SUPERP_IOC_MAGIC, 21, struct superp_srq_create)
 #define SUPERP_IOC_SRQ_DESTROY	_IOW(SUPERP_IOC_MAGIC, 22, struct superp_ring_destroy)
+#define SUPERP_IOC_RQP_MODIFY	_IOW(SUPERP_IOC_MAGIC, 23, struct superp_rqp_modify)
 #define SUPERP_IOC_CQ_EVENTFD	_IOW(SUPERP_IOC_MAGIC, 24, struct superp_cq_eventfd)
 
 #endif /* _UAPI_LINUX_SUPERP_H */

@@ -64,6 +64,10 @@ structs! {
         min_message: u32,
     }
 
+    "superp_qp_attr" QpAttr {
+        qp_state: u32,
+    }
+
     "superp_sge" Sge {
         addr: u64,
         length: u32,
@@ -103,6 +107,8 @@ structs! {
     }
 }
 
+/// The state of a queue pair.
+pub const SUPERP_QP_STATE: u32 = 1 << 0;
 /// The request has a completion also if it succeeds.
 pub const SUPERP_SEND_SIGNALED: u32 = 1 << 0;
 /// The bytes are copied now.

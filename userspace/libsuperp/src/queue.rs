@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Completion queues and queue pairs.
 
-use crate::attr::{ConnAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_WC_WITH_IMM};
+use crate::attr::{
+    ConnAttr, QpAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_QP_STATE, SUPERP_WC_WITH_IMM,
+};
 use crate::{give, lock, set_errno, ContextHandle, Counted, CqPointer};
 use libc::{c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use superp_verbs::uapi::{self, sockaddr_superp};
 use superp_verbs::{
-    Address, Completion, CompletionQueue, Opcode, QueuePairOptions, ReceiveQueue, SendQueue,
-    SharedReceiveQueue,
+    Address, Completion, CompletionQueue, Opcode, QueuePairOptions, QueuePairState, ReceiveQueue,
+    SendQueue, SharedReceiveQueue,
 };
 
 /// `struct superp_cq`.
@@ -333,6 +335,42 @@ pub unsafe extern "C" fn superp_connect_qp(
         }
         Err(error) => error.errno(),
     }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_modify_qp(
+    qp: *mut Qp,
+    attr: *const QpAttr,
+    attr_mask: u32,
+) -> c_int {
+    // SAFETY: By the contract of the header.
+    let (qp, attr) = unsafe { (&*qp, &*attr) };
+    let to = match (attr_mask, attr.qp_state) {
+        (0, _) => return 0,
+        (SUPERP_QP_STATE, uapi::SUPERP_QPS_ERR) => QueuePairState::Error,
+        _ => return libc::EINVAL,
+    };
+    match lock(&qp.send).modify(to) {
+        Ok(()) => 0,
+        Err(error) => error.errno(),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_query_qp(qp: *mut Qp, attr: *mut QpAttr, attr_mask: u32) -> c_int {
+    if attr_mask & !SUPERP_QP_STATE != 0 {
+        return libc::EINVAL;
+    }
+    // SAFETY: By the contract of the header.
+    let state = lock(unsafe { &(*qp).send }).state();
+    let qp_state = match state {
+        QueuePairState::Init => uapi::SUPERP_QPS_INIT,
+        QueuePairState::ReadyToSend => uapi::SUPERP_QPS_RTS,
+        QueuePairState::Error => uapi::SUPERP_QPS_ERR,
+    };
+    // SAFETY: The caller's place.
+    unsafe { attr.write(QpAttr { qp_state }) };
+    0
 }
 
 /// The sentences of `Fault`, as C strings.

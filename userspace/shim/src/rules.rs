@@ -236,6 +236,8 @@ fn status(opcode: Opcode, error: &CompletionError) -> ibv_wc_status {
         Fault::Access(_) if message => IBV_WC_LOC_PROT_ERR,
         Fault::Access(_) => IBV_WC_REM_ACCESS_ERR,
         Fault::NoBuffer if receive => IBV_WC_LOC_LEN_ERR,
+        // It was not too short: there was none, and the queue pair could not wait for one any more.
+        Fault::NoBuffer if error.code.1 != 1 => IBV_WC_RNR_RETRY_EXC_ERR,
         Fault::NoBuffer | Fault::Unsupported => IBV_WC_REM_INV_REQ_ERR,
         Fault::Length => IBV_WC_LOC_LEN_ERR,
         Fault::Malformed => IBV_WC_LOC_QP_OP_ERR,
@@ -396,16 +398,13 @@ mod tests {
 
     #[test]
     fn failures_have_the_status_of_the_side_that_is_to_blame() {
-        let of = |opcode, fault, errno| {
-            let error = CompletionError {
-                fault,
-                code: (3, 2),
-                errno,
-            };
+        let of_code = |opcode, fault, code: (u16, u16), errno| {
+            let error = CompletionError { fault, code, errno };
             let wc = completion(&done(opcode, Err(error)), 1);
-            assert_eq!(wc.vendor_err, 3 << 16 | 2);
+            assert_eq!(wc.vendor_err, u32::from(code.0) << 16 | u32::from(code.1));
             wc.status
         };
+        let of = |opcode, fault, errno| of_code(opcode, fault, (3, 2), errno);
         let bounds = Fault::Access(AccessFault::Bounds);
         assert_eq!(
             of(Opcode::Write, bounds, libc::EACCES),
@@ -416,10 +415,16 @@ mod tests {
             of(Opcode::Receive, Fault::NoBuffer, libc::ENOBUFS),
             IBV_WC_LOC_LEN_ERR
         );
-        assert_eq!(
-            of(Opcode::Send, Fault::NoBuffer, libc::ENOBUFS),
-            IBV_WC_REM_INV_REQ_ERR
-        );
+        for (code, status) in [
+            ((4, 0), IBV_WC_RNR_RETRY_EXC_ERR),
+            ((4, 1), IBV_WC_REM_INV_REQ_ERR),
+            ((4, 2), IBV_WC_RNR_RETRY_EXC_ERR),
+        ] {
+            assert_eq!(
+                of_code(Opcode::Send, Fault::NoBuffer, code, libc::ENOBUFS),
+                status
+            );
+        }
         assert_eq!(
             of(Opcode::Send, Fault::Aborted, libc::ECONNRESET),
             IBV_WC_WR_FLUSH_ERR

@@ -289,6 +289,7 @@ arguments! {
     superp_rqp_create SUPERP_IOC_RQP_CREATE,
     superp_srq_create SUPERP_IOC_SRQ_CREATE,
     superp_rqp_connect SUPERP_IOC_RQP_CONNECT,
+    superp_rqp_modify SUPERP_IOC_RQP_MODIFY,
     superp_cq_eventfd SUPERP_IOC_CQ_EVENTFD,
 }
 

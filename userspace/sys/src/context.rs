@@ -227,6 +227,7 @@ impl ContextSocket {
             context: self.0.clone(),
             number: create.qp,
             qpn: create.qpn,
+            connected: AtomicBool::new(false),
             cqs: [send_cq.inner.clone(), recv_cq.inner.clone()],
             _srq: srq.cloned(),
         });
@@ -513,6 +514,7 @@ pub struct Qp {
     context: Arc<Inner>,
     number: u32,
     qpn: u32,
+    connected: AtomicBool,
     cqs: [Arc<CqInner>; 2],
     /// Drops after the queue pair has ended.
     _srq: Option<Srq>,
@@ -541,6 +543,7 @@ impl Qp {
             ..Default::default()
         };
         call::ioctl(self.context.fd.as_fd(), &mut connect)?;
+        self.connected.store(true, Ordering::Relaxed);
         Ok(Connected {
             ext: connect.flags & uapi::SUPERP_QP_F_EXT != 0,
             ordered: connect.flags & uapi::SUPERP_QP_F_ORDERED != 0,
@@ -548,6 +551,31 @@ impl Qp {
             min_message: connect.min_message,
             peer: Address::from_name(&connect.peer),
         })
+    }
+
+    /// Whether it has a peer.
+    pub fn connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Puts it into the error state: what is in its rings completes as aborted, except for what is with
+    /// the connection. What finds no room in a completion queue follows when completions are taken.
+    ///
+    /// # Errors
+    ///
+    /// What send(2) says.
+    pub fn fail(&self) -> Result<()> {
+        let mut modify = uapi::superp_rqp_modify {
+            qp: self.number,
+            state: uapi::SUPERP_QPS_ERR,
+        };
+        match call::ioctl(self.context.fd.as_fd(), &mut modify) {
+            // Entries were left: the doorbell goes on with them, and remembers.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                self.context.ring().map(drop)
+            }
+            done => done,
+        }
     }
 
     /// The context it belongs to.

@@ -61,6 +61,13 @@ pub const SUPERP_MAX_SEGMENTS: u32 = 16;
 /// The queue pair receives from a shared receive queue.
 pub const SUPERP_RQP_SRQ: u32 = 1 << 0;
 
+/// The queue pair has no peer yet.
+pub const SUPERP_QPS_INIT: u32 = 0;
+/// It has one: ready to send, and to receive.
+pub const SUPERP_QPS_RTS: u32 = 1;
+/// It is in the error state.
+pub const SUPERP_QPS_ERR: u32 = 2;
+
 /// Ring the doorbell after a new entry.
 pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
 /// The queue pair is in the error state.
@@ -125,6 +132,8 @@ pub const SUPERP_IOC_RQP_DESTROY: u64 = iow(20, size_of::<superp_ring_destroy>()
 pub const SUPERP_IOC_SRQ_CREATE: u64 = iowr(21, size_of::<superp_srq_create>());
 /// End a shared receive queue.
 pub const SUPERP_IOC_SRQ_DESTROY: u64 = iow(22, size_of::<superp_ring_destroy>());
+/// Change the state of a queue pair.
+pub const SUPERP_IOC_RQP_MODIFY: u64 = iow(23, size_of::<superp_rqp_modify>());
 /// Tell an eventfd.
 pub const SUPERP_IOC_CQ_EVENTFD: u64 = iow(24, size_of::<superp_cq_eventfd>());
 
@@ -404,6 +413,12 @@ structs! {
         min_message: u32,
         peer: sockaddr_superp,
         rsvd: u32,
+    }
+
+    /// Change the state of a queue pair.
+    superp_rqp_modify {
+        qp: u32,
+        state: u32,
     }
 
     /// End a queue.

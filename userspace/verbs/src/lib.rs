@@ -53,7 +53,9 @@ pub use completion::{Completion, CompletionQueue, Opcode};
 pub use context::{Context, QueuePairOptions};
 pub use device::{devices, Device, Port};
 pub use error::{AccessFault, CompletionError, Error, Fault, PostError};
-pub use queue::{QueuePair, ReceiveQueue, SendQueue, SharedReceive, SharedReceiveQueue};
+pub use queue::{
+    QueuePair, QueuePairState, ReceiveQueue, SendQueue, SharedReceive, SharedReceiveQueue,
+};
 pub use region::{MemoryRegion, Part, Parts};
 pub use request::{ReceiveRequest, WorkRequest};
 pub use superp_sys::uapi;

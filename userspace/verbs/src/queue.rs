@@ -57,16 +57,37 @@ impl QueuePair {
         self.receive.post(requests)
     }
 
-    /// Whether the queue pair has failed: a request failed, or the connection ended. Whatever is posted
-    /// completes as aborted.
+    /// Whether the queue pair is in the error state: a request failed, the connection ended, or
+    /// [`modify`](Self::modify) asked for it. Whatever is posted completes as aborted.
     pub fn failed(&self) -> bool {
         self.send.failed()
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QueuePairState {
+        self.send.state()
+    }
+
+    /// As [`SendQueue::modify`].
+    pub fn modify(&self, to: QueuePairState) -> Result<()> {
+        self.send.modify(to)
     }
 
     /// Both queues, for two threads.
     pub fn into_split(self) -> (SendQueue, ReceiveQueue) {
         (self.send, self.receive)
     }
+}
+
+/// States of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePairState {
+    /// It has no peer yet.
+    Init,
+    /// It has one: ready to send, and to receive.
+    ReadyToSend,
+    /// All that is posted completes as aborted. There is no way back.
+    Error,
 }
 
 /// The requests of a queue pair.
@@ -88,6 +109,33 @@ impl SendQueue {
     /// As [`QueuePair::failed`].
     pub fn failed(&self) -> bool {
         self.0.failed()
+    }
+
+    /// As [`QueuePair::state`].
+    pub fn state(&self) -> QueuePairState {
+        match (self.failed(), self.0.qp().connected()) {
+            (true, _) => QueuePairState::Error,
+            (_, true) => QueuePairState::ReadyToSend,
+            _ => QueuePairState::Init,
+        }
+    }
+
+    /// Changes the state, to [`QueuePairState::Error`]: requests and buffers that were posted complete as
+    /// aborted, and so do those that are posted later. What is with the connection already completes as it
+    /// ends there; a message that the peer has no buffer for does not wait for one any more. When all has
+    /// completed, nothing of it touches memory. Buffers of a shared queue stay there. Messages to the queue
+    /// pair are refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: another state.
+    pub fn modify(&self, to: QueuePairState) -> Result<()> {
+        match to {
+            QueuePairState::Error => Ok(self.0.qp().fail()?),
+            _ => Err(Error::Invalid(
+                "a state that a queue pair cannot be put into",
+            )),
+        }
     }
 
     fn put<'a>(&mut self, requests: impl IntoIterator<Item = WorkRequest<'a>>) -> Put {

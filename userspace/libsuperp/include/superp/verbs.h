@@ -73,6 +73,14 @@ struct superp_conn_attr {
 	uint32_t min_message;
 };
 
+/* What superp_modify_qp() changes, and superp_query_qp() tells. */
+struct superp_qp_attr {
+	uint32_t qp_state;	/* SUPERP_QPS_* of linux/superp.h */
+};
+
+/* Members of it. */
+#define SUPERP_QP_STATE		(1u << 0)	/* qp_state */
+
 /* Local bytes.  Those of a list are one behind the other. */
 struct superp_sge {
 	uint64_t addr;
@@ -170,6 +178,15 @@ uint32_t superp_qp_index(const struct superp_qp *qp);
 void *superp_qp_context(const struct superp_qp *qp);
 /* Once; ssp_family of the peer is filled in.  attr may be NULL. */
 int superp_connect_qp(struct superp_qp *qp, const struct sockaddr_superp *peer, struct superp_conn_attr *attr);
+
+/*
+ * qp_state may become SUPERP_QPS_ERR: what was posted, and what is posted later,
+ * completes as SUPERP_ERR_ABORTED, except for what is with the connection.  EINVAL:
+ * another state, or another member.
+ */
+int superp_modify_qp(struct superp_qp *qp, const struct superp_qp_attr *attr, uint32_t attr_mask);
+/* Fills in the members that are asked for, at least.  EINVAL: there is another. */
+int superp_query_qp(struct superp_qp *qp, struct superp_qp_attr *attr, uint32_t attr_mask);
 
 /* ENOMEM: the ring is full.  *bad_wr is the first request that was not posted; bad_wr may be NULL. */
 int superp_post_send(struct superp_qp *qp, struct superp_send_wr *wr, struct superp_send_wr **bad_wr);

@@ -13,7 +13,7 @@ use libc::c_int;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use superp_verbs::{uapi, Address, QueuePairOptions, ReceiveQueue, SendQueue};
+use superp_verbs::{uapi, Address, QueuePairOptions, QueuePairState, ReceiveQueue, SendQueue};
 
 /// `struct ibv_qp`, inside `struct ibv_qp_ex`.
 #[repr(C)]
@@ -62,11 +62,20 @@ impl Qp {
         }
     }
 
-    /// EINVAL before the state in which requests may be posted.
+    /// EINVAL before the state in which requests may be posted; in the error state they are flushed.
     pub(super) fn can_send(&self) -> Result<(), c_int> {
         match self.state.load(Ordering::Relaxed) {
-            IBV_QPS_RTS => Ok(()),
+            IBV_QPS_RTS | IBV_QPS_ERR => Ok(()),
             _ => Err(libc::EINVAL),
+        }
+    }
+
+    /// `enum ibv_qp_state`, with what the kernel knows of failures.
+    fn state(&self) -> ibv_qp_state {
+        match self.state.load(Ordering::Relaxed) {
+            IBV_QPS_RESET => IBV_QPS_RESET,
+            _ if lock(&self.send).failed() => IBV_QPS_ERR,
+            state => state,
         }
     }
 
@@ -232,22 +241,22 @@ pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
 pub(super) unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     // SAFETY: An own queue pair.
     let object = unsafe { Qp::of(qp) };
     let mut found = *lock(&object.attr);
     found.cap = object.init.cap;
-    found.qp_state = object.state.load(Ordering::Relaxed);
-    if lock(&object.send).failed() {
-        found.qp_state = IBV_QPS_ERR;
-    }
+    found.qp_state = object.state();
     found.cur_qp_state = found.qp_state;
-    // SAFETY: The caller's.
+    // SAFETY: The caller's; and as in `modify_qp`.
     unsafe {
         attr.write(found);
         init.write(object.init);
+        if mask as u32 & IBV_QP_STATE != 0 {
+            (*qp).state = found.qp_state;
+        }
     }
     0
 }
@@ -280,7 +289,7 @@ fn connect(object: &Qp, attr: &ibv_qp_attr) -> Result<(), c_int> {
 
 fn modify(object: &Qp, attr: &ibv_qp_attr, mask: u32) -> Result<(), c_int> {
     let mut known = lock(&object.attr);
-    let from = object.state.load(Ordering::Relaxed);
+    let from = object.state();
     let to = match mask & IBV_QP_STATE {
         0 => from,
         _ => attr.qp_state,
@@ -303,9 +312,16 @@ fn modify(object: &Qp, attr: &ibv_qp_attr, mask: u32) -> Result<(), c_int> {
         // What may change without consequence; the peer may not.
         (IBV_QPS_INIT, IBV_QPS_INIT) | (IBV_QPS_RTS, IBV_QPS_RTS)
             if mask & (IBV_QP_AV | IBV_QP_DEST_QPN) == 0 => {}
-        (_, IBV_QPS_RESET | IBV_QPS_ERR | IBV_QPS_SQD | IBV_QPS_SQE) => {
-            return Err(libc::EOPNOTSUPP)
+        (IBV_QPS_RESET, IBV_QPS_RESET) => {}
+        // As the verbs of the kernel have it.
+        (IBV_QPS_RESET, IBV_QPS_ERR) => return Err(libc::EINVAL),
+        (_, IBV_QPS_ERR) => {
+            let failed = lock(&object.send).modify(QueuePairState::Error);
+            failed.map_err(errno)?;
         }
+        // Not to reset: what the peer has sent to the queue pair, and repeats, would be taken for what
+        // its next peer sends.
+        (_, IBV_QPS_RESET | IBV_QPS_SQD | IBV_QPS_SQE) => return Err(libc::EOPNOTSUPP),
         _ => return Err(libc::EINVAL),
     }
     macro_rules! keep {

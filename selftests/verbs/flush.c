@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A program for libibverbs, which flush.sh runs: queue pairs that it changes to "error", and that end with
+ * their connection, on a node's connection with itself.
+ */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+
+#include "kselftest_harness.h"
+
+#define AREA 65536
+#define ENTRIES 8
+#define WAIT_MS 20000
+#define ADDRESS "::ffff:127.0.0.1"
+
+FIXTURE(flush)
+{
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	struct ibv_qp *qps[2];
+	uint8_t *memory;
+};
+
+static int shell(const char *command)
+{
+	/* The command is not for libibverbs. */
+	char line[256];
+
+	snprintf(line, sizeof(line), "env -u LD_PRELOAD sh -c '%s'", command);
+	return system(line);
+}
+
+static int connection_up(void)
+{
+	return shell("superp conn add 1 peer 127.0.0.1 peer-cid 2 encap udp4 dev lo local 127.0.0.1 ext on && "
+		     "superp conn add 2 peer 127.0.0.1 peer-cid 1 encap udp4 dev lo local 127.0.0.1 ext on") ||
+		shell("superp conn start 1 2");
+}
+
+static int connection_down(void)
+{
+	return shell("superp conn del 1 && superp conn del 2");
+}
+
+static struct ibv_context *device_open(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+
+	for (int i = 0; list && list[i]; i++)
+		if (!strcmp("superp", ibv_get_device_name(list[i])))
+			context = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	return context;
+}
+
+static int change(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+static int initialise(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+/* Makes the queue pair ready to send to the other one. */
+static int ready(struct ibv_qp *qp, const struct ibv_qp *peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num,
+		.ah_attr = { .is_global = 1, .port_num = 1 },
+	};
+
+	inet_pton(AF_INET6, ADDRESS, attr.ah_attr.grh.dgid.raw);
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ?:
+		change(qp, IBV_QPS_RTS);
+}
+
+/* The state that the queue pair is said to be in, twice; -1: not the same. */
+static int state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) || attr.qp_state != qp->state)
+		return -1;
+	return attr.qp_state;
+}
+
+FIXTURE_SETUP(flush)
+{
+	ASSERT_EQ(0, connection_up());
+	self->context = device_open();
+	ASSERT_NE(NULL, self->context);
+	self->pd = ibv_alloc_pd(self->context);
+	self->cq = ibv_create_cq(self->context, 4 * ENTRIES, NULL, NULL, 0);
+	self->memory = calloc(1, AREA);
+	self->mr = ibv_reg_mr(self->pd, self->memory, AREA, IBV_ACCESS_LOCAL_WRITE);
+	ASSERT_NE(NULL, self->cq);
+	ASSERT_NE(NULL, self->mr);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_init_attr init = {
+			.send_cq = self->cq, .recv_cq = self->cq, .qp_type = IBV_QPT_RC,
+			.cap = { ENTRIES, ENTRIES, 1, 1, 0 },
+		};
+
+		self->qps[i] = ibv_create_qp(self->pd, &init);
+		ASSERT_NE(NULL, self->qps[i]);
+		ASSERT_EQ(IBV_QPS_RESET, state_of(self->qps[i]));
+		ASSERT_EQ(EINVAL, change(self->qps[i], IBV_QPS_ERR));
+		ASSERT_EQ(0, initialise(self->qps[i]));
+	}
+	ASSERT_EQ(0, ready(self->qps[0], self->qps[1]));
+	ASSERT_EQ(0, ready(self->qps[1], self->qps[0]));
+	ASSERT_EQ(IBV_QPS_RTS, state_of(self->qps[0]));
+}
+
+FIXTURE_TEARDOWN(flush)
+{
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(0, ibv_destroy_qp(self->qps[i]));
+	EXPECT_EQ(0, ibv_dereg_mr(self->mr));
+	EXPECT_EQ(0, ibv_destroy_cq(self->cq));
+	EXPECT_EQ(0, ibv_dealloc_pd(self->pd));
+	EXPECT_EQ(0, ibv_close_device(self->context));
+	connection_down();
+}
+
+static int post_receive(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)self->memory, 64, self->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return ibv_post_recv(self->qps[qp], &wr, &bad);
+}
+
+static int post_message(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)self->memory, 64, self->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+
+	return ibv_post_send(self->qps[qp], &wr, &bad);
+}
+
+/* The status of the next completion, which is of @id; -1: there is none, or of another. */
+static int next(FIXTURE_DATA(flush) *self, uint64_t id)
+{
+	struct ibv_wc wc;
+
+	for (int ms = 0; ms < WAIT_MS; ms++) {
+		int count = ibv_poll_cq(self->cq, 1, &wc);
+
+		if (count)
+			return count == 1 && wc.wr_id == id ? (int)wc.status : -1;
+		usleep(1000);
+	}
+	return -1;
+}
+
+TEST_F(flush, error_state__flushes_what_is_posted_and_what_comes)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, post_receive(self, 0, i));
+	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
+	EXPECT_EQ(IBV_QPS_ERR, self->qps[0]->state);
+	EXPECT_EQ(IBV_QPS_ERR, state_of(self->qps[0]));
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, next(self, i));
+	ASSERT_EQ(0, post_receive(self, 0, 10));
+	EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, next(self, 10));
+	ASSERT_EQ(0, post_message(self, 0, 11));
+	EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, next(self, 11));
+	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
+	EXPECT_EQ(0, ibv_poll_cq(self->cq, 1, &wc));
+	/* The peer is not told, but refused. */
+	EXPECT_EQ(IBV_QPS_RTS, state_of(self->qps[1]));
+	ASSERT_EQ(0, post_message(self, 1, 12));
+	EXPECT_EQ(IBV_WC_REM_OP_ERR, next(self, 12));
+	EXPECT_EQ(IBV_QPS_ERR, state_of(self->qps[1]));
+}
+
+TEST_F(flush, error_state__has_no_way_back)
+{
+	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
+	EXPECT_EQ(EOPNOTSUPP, change(self->qps[0], IBV_QPS_RESET));
+	EXPECT_EQ(EINVAL, initialise(self->qps[0]));
+	EXPECT_EQ(EINVAL, change(self->qps[0], IBV_QPS_RTS));
+	EXPECT_EQ(IBV_QPS_ERR, state_of(self->qps[0]));
+	EXPECT_EQ(EOPNOTSUPP, change(self->qps[1], IBV_QPS_SQD));
+	EXPECT_EQ(IBV_QPS_RTS, state_of(self->qps[1]));
+}
+
+TEST_F(flush, message_without_a_buffer__is_given_up)
+{
+	ASSERT_EQ(0, post_message(self, 0, 1));
+	ASSERT_EQ(0, post_message(self, 0, 2));
+	usleep(50000);
+	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
+	EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, next(self, 1));
+	EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, next(self, 2));
+}
+
+TEST_F(flush, end_of_the_connection__is_the_error_state)
+{
+	ASSERT_EQ(0, post_receive(self, 0, 1));
+	ASSERT_EQ(0, connection_down());
+	EXPECT_EQ(IBV_WC_WR_FLUSH_ERR, next(self, 1));
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(IBV_QPS_ERR, state_of(self->qps[i]));
+		EXPECT_EQ(0, change(self->qps[i], IBV_QPS_ERR));
+	}
+}
+
+TEST_HARNESS_MAIN
