@@ -2,7 +2,7 @@
 //! Completion queues and queue pairs.
 
 use crate::attr::{ConnAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_WC_WITH_IMM};
-use crate::{give, lock, set_errno, ContextHandle, Counted, CqPointer};
+use crate::{give, lock, set_errno, told, ContextHandle, Counted, CqPointer};
 use libc::{c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv6Addr};
 use std::ptr;
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn superp_connect_qp(
             }
             0
         }
-        Err(error) => error.errno(),
+        Err(error) => told(error).errno(),
     }
 }
 
