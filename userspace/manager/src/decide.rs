@@ -406,8 +406,7 @@ impl<'a> Decider<'a> {
     /// The ids of a node's connections that are not to run, or not yet.
     fn held(&self, node: &str) -> Vec<u16> {
         let all = self.state.conns.iter();
-        let held =
-            all.filter(|(_, conn)| conn.want != Want::Run || self.now < conn.not_before);
+        let held = all.filter(|(_, conn)| conn.want != Want::Run || self.now < conn.not_before);
         held.filter_map(|(key, conn)| {
             let side = conn.nodes.iter().position(|name| name == node)?;
             Some(key.ends()[side].cid)

@@ -325,7 +325,10 @@ fn policies_for_broken_connections() {
     assert_eq!(lab.record().want, Want::Hold);
     // Nor does it come up with the next configuration.
     let (generation, life) = (lab.state.fabric.generation, lab.record().life);
-    lab.apply(&FILE.replace("[[nodes]]", "broken = \"stop\"\n[parameters]\ncm_port = 7\n[[nodes]]"));
+    lab.apply(&FILE.replace(
+        "[[nodes]]",
+        "broken = \"stop\"\n[parameters]\ncm_port = 7\n[[nodes]]",
+    ));
     lab.settle();
     assert!(lab.state.fabric.started > generation);
     assert_eq!(lab.record().life, life);

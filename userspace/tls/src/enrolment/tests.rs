@@ -116,7 +116,10 @@ async fn server_of_another_authority_is_told_nothing() {
     let (folder, other) = (Folder::new(), Folder::new());
     let (url, token) = (other.serve().await, folder.token());
     let refused = enrol(&url, &token, &folder.out("one")).await.unwrap_err();
-    assert!(refused.contains("its certificate is of another authority"), "{refused}");
+    assert!(
+        refused.contains("its certificate is of another authority"),
+        "{refused}"
+    );
     // It was not redeemed.
     enrol(&folder.serve().await, &token, &folder.out("one"))
         .await
