@@ -126,7 +126,7 @@ help:
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
 	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home'
-	@echo '  make bench            SUPERp beside TCP, rxe and bare frames: tables, build/bench.json, plots'
+	@echo '  make bench            SUPERp beside TCP, RDS, rxe and bare frames: tables, build/bench.json, plots'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'
 	@echo '  make vm [VMHOME=uml]  a shell in a virtual machine, module loaded, two nodes up'

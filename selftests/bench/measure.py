@@ -38,6 +38,8 @@ CONNECTIONS = (64, 1024)
 MANY = "10.23.1"
 PINGPONG = TOP / "build/selftests/bench/pingpong"
 PORTS = {"sleep": 4001, "spin": 4002}
+RDS = TOP / "build/selftests/bench/rds"
+RDS_PORT = 4003
 # Connections: of each encapsulation, and one that does not pack requests.
 SUNH, UDP, UNPACKED = 1, 2, 3
 
@@ -214,6 +216,30 @@ class Bench:
         out = run(*within(self.a, PINGPONG, "connect", "10.23.0.2", PORTS[way], way, 8, self.ms))
         return int(out.split()[2])
 
+    # RDS
+
+    def rds_up(self):
+        """Its sockets, by TCP; the kernel makes the connections, which are of each pair of addresses."""
+        if subprocess.run(("modprobe", "rds_tcp"), capture_output=True).returncode:
+            raise Absent("this kernel has no rds_tcp")
+        if not self.serve(RDS, "serve", "10.23.0.2", RDS_PORT).readline():
+            raise Absent("rds does not listen")
+
+    def rds(self, *command):
+        """What our program prints at the first node; it compares all bytes, at both ends."""
+        kind, *options = command
+        out = run("timeout", "60", *within(self.a, RDS, kind, "10.23.0.1", "10.23.0.2", RDS_PORT, *options, self.ms))
+        return list(map(int, out.split()))
+
+    def rds_stream(self, size):
+        """Datagrams and bytes a second."""
+        count, ns = self.rds("stream", size)
+        return count / ns * 1e9, count * size / ns * 1e9
+
+    def rds_pingpong(self, way):
+        """Median of whole round trips, ns."""
+        return self.rds("pingpong", way, 8)[2]
+
     # rxe
 
     def rxe_up(self):
@@ -298,6 +324,7 @@ def figures(bench):
         yield f"{way}-write-rate", "op/s", "superp", lambda cid=cid: bench.superp(cid, "write", "rate", 64)
     for name, size in SIZES.items():
         yield f"sunh-send-{name}", "B/s", "superp", lambda size=size: bench.superp(SUNH, "send", "bw", size)
+    yield "sunh-send-rate", "op/s", "superp", lambda: bench.superp(SUNH, "send", "rate", 64)
     yield "sunh-send-latency", "ns", "superp", lambda: bench.superp(SUNH, "send", "lat", 8)
     for queue_pairs in QUEUE_PAIRS:
         yield (
@@ -317,6 +344,11 @@ def figures(bench):
     yield "datagrams", "B/s", "tcp", bench.datagrams
     for way in PORTS:
         yield f"tcp-pingpong-{way}", "ns", "tcp", lambda way=way: bench.tcp_pingpong(way)
+    yield "rds-rate", "op/s", "rds", lambda: bench.rds_stream(64)[0]
+    for name, size in SIZES.items():
+        yield f"rds-{name}", "B/s", "rds", lambda size=size: bench.rds_stream(size)[1]
+    for way in PORTS:
+        yield f"rds-pingpong-{way}", "ns", "rds", lambda way=way: bench.rds_pingpong(way)
     for operation in ("write", "read"):
         for name, size in SIZES.items():
             yield (
@@ -338,7 +370,7 @@ def measured(unit, values, retransmits):
 def measure(bench):
     """All figures, by name."""
     absent = {}
-    for system in ("superp", "frames", "tcp", "rxe"):
+    for system in ("superp", "frames", "tcp", "rds", "rxe"):
         try:
             getattr(bench, f"{system}_up")()
         except Absent as why:

@@ -15,29 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "samples.h"
+
 #define MOST_BYTES 65536
-#define MOST_SAMPLES (1u << 22)
 
 static unsigned char out[MOST_BYTES], in[MOST_BYTES];
-static uint64_t samples[MOST_SAMPLES];
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return (left > right) - (left < right);
-}
 
 /* Bytes received, at least one; 0 at the end of the connection. */
 static size_t receive(int fd, unsigned char *to, size_t most, bool spin)
@@ -109,9 +93,7 @@ static void measure(int fd, bool spin, size_t bytes, uint64_t duration)
 		last = now();
 		samples[count++] = last - before;
 	}
-	qsort(samples, count, sizeof(*samples), compare);
-	printf("%llu %llu %llu %llu\n", (unsigned long long)count, (unsigned long long)samples[0],
-	       (unsigned long long)samples[count / 2], (unsigned long long)samples[count * 99 / 100]);
+	samples_print(count);
 }
 
 static bool way(const char *word)

@@ -41,7 +41,10 @@ def bars(home):
     yield "udp-write-1MiB", ("datagrams",), None
     for size in SIZES:
         yield f"sunh-send-{size}", (f"sunh-write-{size}",), None
+        yield f"sunh-send-{size}", (f"rds-{size}",), None
+    yield "sunh-send-rate", ("rds-rate",), None
     yield "sunh-send-latency", ("sunh-write-latency",), None
+    yield "sunh-send-latency", ("rds-pingpong-sleep", "rds-pingpong-spin"), None
     yield "udp-write-latency", ("sunh-write-latency",), "<= 1.15"
     yield "udp-write-rate", ("sunh-write-rate",), ">= 0.85"
 
@@ -127,7 +130,7 @@ def plot(home, file):
     chart.x_labels = [f"{operation} {size}" for operation, size in kinds]
     names = {
         "bare frames": "frames-{size}", "SUPERp, SUNH": "sunh-{operation}-{size}", "SUPERp, UDP": "udp-{operation}-{size}",
-        "TCP": "tcp-stream", "rxe": "rxe-{operation}-{size}",
+        "TCP": "tcp-stream", "RDS": "rds-{size}", "rxe": "rxe-{operation}-{size}",
     }  # fmt: skip
     for system, pattern in names.items():
         found = [figures[pattern.format(operation=operation, size=size)] for operation, size in kinds]

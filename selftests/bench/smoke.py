@@ -25,16 +25,18 @@ folder = pathlib.Path(tempfile.mkdtemp())
 MACHINE = {
     "cpu": "some", "cpus": 2, "kernel": "1", "source": "none", "load-before": [0, 0, 0], "load-after": [1.5, 0, 0],
 }  # fmt: skip
-# What must be here: all but rxe, which this home's kernel does not have.
+# What must be here: all but RDS and rxe, which this home's kernel does not have.
 PRESENT = (
     "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
     "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
     "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
-    "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-latency", "sunh-write-rate-16qp", "sunh-write-rate-256qp",
+    "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-rate", "sunh-send-latency",
+    "sunh-write-rate-16qp", "sunh-write-rate-256qp",
     "sunh-write-rate-64conn", "sunh-write-rate-1024conn", "sunh-write-processor", "udp-write-processor", "tcp-processor",
     "datagrams", "sunh-write-rate-unpacked",
 )  # fmt: skip
 ABSENT = (
+    "rds-rate", "rds-64KiB", "rds-1MiB", "rds-pingpong-sleep", "rds-pingpong-spin",
     "rxe-write-64KiB", "rxe-write-1MiB", "rxe-read-64KiB", "rxe-read-1MiB", "rxe-write-latency", "rxe-write-rate",
 )  # fmt: skip
 
@@ -48,7 +50,8 @@ def measured():
     found = home()["figures"]
     same(sorted(name for name in found if "median" in found[name]), sorted(PRESENT), "figures that are there")
     for name in ABSENT:
-        same(found[name], {"absent": "this kernel has no rdma_rxe"}, name)
+        module = "rds_tcp" if name.startswith("rds") else "rdma_rxe"
+        same(found[name], {"absent": f"this kernel has no {module}"}, name)
     same(len(found), len(PRESENT) + len(ABSENT), "number of figures")
 
 

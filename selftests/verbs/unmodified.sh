@@ -21,14 +21,15 @@ export -f run
 listens() { on "$nodeB" ss -Hltn | grep -q ":$1 "; }
 
 # pair PORT PROGRAM…: at B as a server, at A as its client, which find each other by TCP; what both print is in
-# $server_said and $client_said.
+# $server_said and $client_said. SUPERP_PARTITION is $serving at B, $asking at A, where they are set.
+serving='' asking=''
 pair() {
 	local port=$1 server status=0
 	shift
-	timeout 60 ip netns exec "$nodeB" bash -c 'run "$@"' run "$@" >/tmp/unmodified-server 2>&1 &
+	timeout 60 env ${serving:+"SUPERP_PARTITION=$serving"} ip netns exec "$nodeB" bash -c 'run "$@"' run "$@" >/tmp/unmodified-server 2>&1 &
 	server=$!
 	nodes_wait 30 listens "$port" || { cat /tmp/unmodified-server; return 1; }
-	client_said=$(timeout 60 ip netns exec "$nodeA" bash -c 'run "$@"' run "$@" 10.23.0.2 2>&1) || status=1
+	client_said=$(timeout 60 env ${asking:+"SUPERP_PARTITION=$asking"} ip netns exec "$nodeA" bash -c 'run "$@"' run "$@" 10.23.0.2 2>&1) || status=1
 	wait "$server" || status=1
 	server_said=$(cat /tmp/unmodified-server)
 	printf '%s\n' "at A:" "$client_said" "at B:" "$server_said"
@@ -78,8 +79,9 @@ pingpong() {
 	! says 'invalid data' "$server_said"
 }
 
-# sent FIELD: by both nodes.
-sent() { echo $(($(conn_get "$nodeA" 1 "$1") + $(conn_get "$nodeB" 1 "$1"))); }
+# sent FIELD [CID]: by both nodes, over that connection or the one that programs should use.
+cid=1
+sent() { echo $(($(conn_get "$nodeA" "${2:-$cid}" "$1") + $(conn_get "$nodeB" "${2:-$cid}" "$1"))); }
 
 # perftest COUNT SIZE PROGRAM OPTION…: it reports that many operations, and they went over the connection.
 # On a busy machine perftest may fail to measure the clock, which it does once all is moved; then it reports nothing.
@@ -92,6 +94,36 @@ perftest() {
 	! says 'Correlation coefficient' "$client_said$server_said" >/dev/null || return 0
 	says "^ $2 +$1 " "$client_said" || return 1
 	return "$status"
+}
+
+# over CID OTHER COMMAND…: succeeds, with operations over the one connection and none over the other.
+over() {
+	local before
+	before="$(sent tx-ops "$1") $(sent tx-ops "$2")"
+	"${@:3}" || return 1
+	tap_equal "${before#* }" "$(sent tx-ops "$2")" "operations over connection $2" || return 1
+	tap_equal 1 "$(($(sent tx-ops "$1") > ${before% *}))" "operations over connection $1"
+}
+
+# in_partition COMMAND…: both nodes' programs are in that of connection 3, which is the higher one.
+in_partition() {
+	local serving=7 asking=7 cid=3
+	over 3 1 "$@"
+}
+
+# shut PROGRAM…: what is registered in the partition is shut to a program that is in none.
+shut() {
+	local serving=7
+	! pair 18515 "$@" || { echo "it succeeded"; return 1; }
+	says 'Completion with error at client' "$client_said" || return 1
+	# IBV_WC_REM_ACCESS_ERR, and the codes of the protocol: 3.4.
+	says 'Failed status 10: .* syndrom 0x30004' "$client_said"
+}
+
+# unconnected: B is in a partition without a connection.
+unconnected() {
+	local serving=8
+	unfit 'no established connection to the peer is in the partition that SUPERP_PARTITION names'
 }
 
 # refused TEXT PROGRAM…: at A alone.
@@ -139,6 +171,16 @@ tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 8192 ib_write_b
 for program in ib_write_lat ib_send_lat; do
 	tap_case "$program" perftest 50 16 "$program" -s 16
 done
+connect sunh 3 ext on partition 7
+tap_case "SUPERP_PARTITION: ibv_rc_pingpong" in_partition pingpong ibv_rc_pingpong 0
+tap_case "SUPERP_PARTITION: ib_write_bw" in_partition perftest 50 65536 ib_write_bw
+tap_case "SUPERP_PARTITION at the server alone: ib_write_bw" shut ib_write_bw -d superp -n 50
+tap_case "SUPERP_PARTITION without a connection" unconnected
+tap_case "SUPERP_PARTITION that is none" \
+	refused 'superp: memory is not registered: SUPERP_PARTITION is "seven", which is no partition: it is a number' \
+	env SUPERP_PARTITION=seven ibv_rc_pingpong -g 0
+tap_case "without SUPERP_PARTITION the lowest connection" over 1 3 pingpong ibv_rc_pingpong 0
+disconnect 3
 connect udp6 2 ext on
 tap_case "udp6: ibv_rc_pingpong" pingpong ibv_rc_pingpong 1
 

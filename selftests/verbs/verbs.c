@@ -704,6 +704,81 @@ TEST_F(verbs, connect__once_and_only_where_a_connection_leads)
 	EXPECT_EQ(EINVAL, errno);
 }
 
+/* The partition of a region, or -1. */
+static int64_t region_partition(const struct superp_mr *mr)
+{
+	struct superp_mr_info info = { .key = mr ? mr->lkey : 0 };
+
+	return mr && !ioctl(superp_context_fd(mr->context), SUPERP_IOC_MR_QUERY, &info) ? (int64_t)info.partition : -1;
+}
+
+#define JOB 0x80000007u
+
+TEST(partition__of_the_environment_unless_one_is_named)
+{
+	struct conn_options options = { .encap = SUPERP_ENCAP_SUNH };
+	struct sockaddr_superp peer = superp_name(&node_b, options.encap, 0);
+	/* Each has an id at either end, one behind the other. */
+	int others = conn_id(), job = others + 2;
+	struct superp_conn_attr attr;
+	struct side a, named, b;
+	struct superp_mr *mr;
+
+	ASSERT_EQ(0, conn_up(others, &options));
+	options.partition = JOB;
+	ASSERT_EQ(0, conn_up(job, &options));
+	ASSERT_EQ(0, setenv("SUPERP_PARTITION", "2147483655", 1));
+	ASSERT_EQ(0, side_up(&a, &node_a));
+	ASSERT_EQ(0, side_up(&named, &node_a));
+	/* What the contexts found stays, and so does their network namespace. */
+	ASSERT_EQ(0, unsetenv("SUPERP_PARTITION"));
+	ASSERT_EQ(0, side_up(&b, &node_b));
+	EXPECT_EQ(JOB, region_partition(a.mr));
+	EXPECT_EQ(0, region_partition(b.mr));
+	ASSERT_EQ(0, superp_connect_qp(a.qp, &peer, &attr));
+	EXPECT_EQ(job, attr.cid);
+
+	mr = superp_reg_mr_partition(named.context, named.memory, AREA, SUPERP_ACCESS_REMOTE_READ, 0);
+	EXPECT_EQ(0, region_partition(mr));
+	EXPECT_EQ(0, superp_dereg_mr(mr));
+	peer.ssp_cid = others;
+	ASSERT_EQ(0, superp_connect_qp(named.qp, &peer, &attr));
+	EXPECT_EQ(others, attr.cid);
+	EXPECT_EQ(0, side_down(&a));
+	EXPECT_EQ(0, side_down(&named));
+	EXPECT_EQ(0, side_down(&b));
+	conn_down(others);
+	conn_down(job);
+}
+
+TEST(partition__without_a_connection_and_malformed)
+{
+	struct conn_options options = { .encap = SUPERP_ENCAP_SUNH };
+	struct sockaddr_superp peer = superp_name(&node_b, options.encap, 0);
+	struct superp_conn_attr attr;
+	struct side a, malformed;
+	int cid = conn_id();
+
+	ASSERT_EQ(0, conn_up(cid, &options));
+	ASSERT_EQ(0, setenv("SUPERP_PARTITION", "9", 1));
+	ASSERT_EQ(0, side_up(&a, &node_a));
+	EXPECT_EQ(EHOSTUNREACH, superp_connect_qp(a.qp, &peer, &attr));
+
+	/* Only the region is missing. */
+	ASSERT_EQ(0, setenv("SUPERP_PARTITION", "nine", 1));
+	errno = 0;
+	ASSERT_EQ(-4, side_up(&malformed, &node_a));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(EINVAL, superp_connect_qp(malformed.qp, &peer, &attr));
+	malformed.mr = superp_reg_mr_partition(malformed.context, malformed.memory, AREA, 0, 9);
+	EXPECT_EQ(9, region_partition(malformed.mr));
+	peer.ssp_cid = cid;
+	EXPECT_EQ(0, superp_connect_qp(malformed.qp, &peer, &attr));
+	EXPECT_EQ(0, side_down(&a));
+	EXPECT_EQ(0, side_down(&malformed));
+	conn_down(cid);
+}
+
 TEST(device__has_the_ports_of_the_namespace)
 {
 	struct superp_device **list;

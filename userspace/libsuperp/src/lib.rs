@@ -17,6 +17,7 @@ use attr::{Mr, PortAttr};
 use libc::{c_char, c_int, c_void};
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +33,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn set_errno(errno: c_int) {
     // SAFETY: The place is the thread's own.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// Whoever set the environment is told what is wrong with it, which no number does.
+fn told(error: Error) -> Error {
+    if let Error::Partition(malformed) = &error {
+        // A program without standard error is not told.
+        let _ = writeln!(std::io::stderr(), "libsuperp: {malformed}");
+    }
+    error
 }
 
 /// A new object, or NULL and errno.
@@ -201,6 +211,24 @@ pub unsafe extern "C" fn superp_reg_mr(
     access: u32,
 ) -> *mut MrObject {
     // SAFETY: By the contract of the header.
+    match unsafe { &*context }.context.partition() {
+        // SAFETY: As here.
+        Ok(partition) => unsafe {
+            superp_reg_mr_partition(context, addr, length, access, partition)
+        },
+        Err(error) => give(Err(told(error))),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_reg_mr_partition(
+    context: *mut ContextHandle,
+    addr: *mut c_void,
+    length: usize,
+    access: u32,
+    partition: u32,
+) -> *mut MrObject {
+    // SAFETY: By the contract of the header.
     let object = unsafe { &*context };
     let access = Access::from_bits(access);
     // SAFETY: The memory is the program's, in which C has no references.
@@ -208,7 +236,7 @@ pub unsafe extern "C" fn superp_reg_mr(
         object
             .context
             .socket()
-            .register_raw(addr.cast(), length, access, 0)
+            .register_raw(addr.cast(), length, access, partition)
     };
     give(
         registered

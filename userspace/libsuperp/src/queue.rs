@@ -4,7 +4,7 @@
 use crate::attr::{
     ConnAttr, QpAttr, QpInitAttr, SrqInitAttr, Wc, SUPERP_QP_STATE, SUPERP_WC_WITH_IMM,
 };
-use crate::{give, lock, set_errno, ContextHandle, Counted, CqPointer};
+use crate::{give, lock, set_errno, told, ContextHandle, Counted, CqPointer};
 use libc::{c_char, c_int, c_void};
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn superp_connect_qp(
             }
             0
         }
-        Err(error) => error.errno(),
+        Err(error) => told(error).errno(),
     }
 }
 

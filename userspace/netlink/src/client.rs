@@ -11,6 +11,7 @@ use crate::{
 use std::net::IpAddr;
 
 /// A client of the family in one network namespace.
+#[derive(Debug)]
 pub struct Client(Transport);
 
 impl Client {

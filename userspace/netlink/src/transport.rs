@@ -28,6 +28,7 @@ const ENOENT: i32 = 2;
 const EINTR: i32 = 4;
 
 /// A socket, and the number of the family.
+#[derive(Debug)]
 pub(crate) struct Transport {
     socket: Socket,
     family: u16,

@@ -114,7 +114,8 @@ pub(crate) enum Command {
     ///
     /// The program finds the node as the device "superp" with one port, whose GIDs are the addresses of the
     /// node, and reaches the peers to which connections are established. It and the programs that it starts
-    /// get a library by LD_PRELOAD that stands before libibverbs; other devices stay what they are.
+    /// get a library by LD_PRELOAD that stands before libibverbs; other devices stay what they are. Their
+    /// memory and connections are in the partition SUPERP_PARTITION if that is in the environment.
     Run(Run),
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]
@@ -487,9 +488,10 @@ pub(crate) struct Serve {
     /// Peers may also send messages into the region, by its key.
     #[arg(long)]
     pub(crate) receive: bool,
-    /// Partition of the region, 0 for any.
-    #[arg(long, default_value_t = 0, env = crate::partition::VARIABLE)]
-    pub(crate) partition: u32,
+    /// Partition of the region, 0 for any; if left out the partition SUPERP_PARTITION if that is in the
+    /// environment.
+    #[arg(long)]
+    pub(crate) partition: Option<u32>,
     /// Write the region to this file at the end.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,

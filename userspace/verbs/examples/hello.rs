@@ -40,7 +40,7 @@ impl End {
         };
         let qp = context.create_queue_pair(&cq, &cq, &options)?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        let region = context.register(Memory::new(BYTES)?, access, 0)?;
+        let region = context.register(Memory::new(BYTES)?, access, None)?;
         qp.connect(&Address::new(peer, peer_number))?;
         Ok(Self {
             cq,

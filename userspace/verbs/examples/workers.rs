@@ -35,7 +35,7 @@ impl Worker {
             ..Default::default()
         };
         let qp = context.create_queue_pair(&cq, &cq, &options)?;
-        let region = context.register(Memory::new(8)?, Access::LOCAL_WRITE, 0)?;
+        let region = context.register(Memory::new(8)?, Access::LOCAL_WRITE, None)?;
         let mut worker = Self { cq, qp, region };
         worker.receive()?;
         worker.qp.connect(&Address::new(peer, number))?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Contexts.
 
+use crate::partition::Environment;
 use crate::{
     Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
     Result, SendQueue, SharedReceive, SharedReceiveQueue,
@@ -8,14 +9,17 @@ use crate::{
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use superp_sys::{ContextSocket, Receive, RingSize};
 
 /// A protection domain: regions, completion queues and queue pairs that may be used together. Clones
 /// are the same context.
 #[derive(Clone, Debug)]
-pub struct Context(pub(crate) ContextSocket);
+pub struct Context {
+    socket: ContextSocket,
+    environment: Arc<Environment>,
+}
 
 /// How a queue pair is made.
 #[derive(Clone, Debug)]
@@ -63,22 +67,44 @@ fn power_of_two(entries: u32) -> Result<u32> {
 }
 
 impl Context {
-    /// Opens a context in the current network namespace.
+    /// Opens a context in the current network namespace. It keeps what `SUPERP_PARTITION` in the
+    /// environment says: the partition of regions that are registered without one, and of connections
+    /// that are looked up by their peer alone.
     ///
     /// # Errors
     ///
-    /// [`Error::NotLoaded`]; what socket(2) and mmap(2) say.
+    /// [`Error::NotLoaded`]; [`Error::Netlink`]; what socket(2) and mmap(2) say.
     pub fn open() -> Result<Self> {
-        Ok(Self(ContextSocket::open()?))
+        Ok(Self {
+            socket: ContextSocket::open()?,
+            environment: Arc::new(Environment::read()?),
+        })
     }
 
-    /// Registers memory as a region, in a partition (0: any).
+    /// The partition that the environment named when the context was opened; 0: none.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`], [`Error::TooMany`].
-    pub fn register(&self, memory: Memory, access: Access, partition: u32) -> Result<MemoryRegion> {
-        Ok(MemoryRegion(self.0.register(memory, access, partition)?))
+    /// [`Error::Partition`].
+    pub fn partition(&self) -> Result<u32> {
+        self.environment.partition()
+    }
+
+    /// Registers memory as a region, in a partition (0: any), or if none is given in that of the
+    /// environment ([`partition`](Self::partition)).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`], [`Error::TooMany`]; without a partition, [`Error::Partition`].
+    pub fn register(
+        &self,
+        memory: Memory,
+        access: Access,
+        partition: Option<u32>,
+    ) -> Result<MemoryRegion> {
+        let partition = partition.map_or_else(|| self.partition(), Ok)?;
+        let region = self.socket.register(memory, access, partition)?;
+        Ok(MemoryRegion(region))
     }
 
     /// Makes a completion queue for at least `entries` completions.
@@ -87,7 +113,9 @@ impl Context {
     ///
     /// [`Error::Invalid`], [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 65536.
     pub fn create_completion_queue(&self, entries: u32) -> Result<CompletionQueue> {
-        Ok(CompletionQueue(self.0.create_cq(power_of_two(entries)?)?))
+        Ok(CompletionQueue(
+            self.socket.create_cq(power_of_two(entries)?)?,
+        ))
     }
 
     /// Makes a shared receive queue for at least `entries` buffers, each of at most `parts` parts (1 to
@@ -106,7 +134,7 @@ impl Context {
             entries: power_of_two(entries)?,
             segments: segments(parts),
         };
-        Ok(SharedReceiveQueue(self.0.create_srq(size)?))
+        Ok(SharedReceiveQueue(self.socket.create_srq(size)?))
     }
 
     /// Makes a queue pair. Its requests complete in `send`, messages that it receives in `receive`;
@@ -137,7 +165,7 @@ impl Context {
             }),
         };
         let made = self
-            .0
+            .socket
             .create_qp(&send.0, &receive.0, send_size, from, options.number);
         let (send, receive) = made.map_err(|error| match error.raw_os_error() {
             None if error.kind() == ErrorKind::InvalidInput => {
@@ -146,7 +174,10 @@ impl Context {
             _ => error.into(),
         })?;
         Ok(QueuePair {
-            send: SendQueue(send),
+            send: SendQueue {
+                ring: send,
+                environment: self.environment.clone(),
+            },
             receive: ReceiveQueue(receive),
         })
     }
@@ -186,7 +217,7 @@ impl Context {
     ///
     /// What send(2) says.
     pub fn doorbell(&self) -> Result<Doorbell> {
-        Ok(self.0.doorbell()?)
+        Ok(self.socket.doorbell()?)
     }
 
     /// Waits for an event, at most `timeout`: gives the number of a completion queue that was armed by
@@ -199,31 +230,31 @@ impl Context {
     pub fn next_event(&self, timeout: Option<Duration>) -> Result<Option<u32>> {
         let end = timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            if let Some(number) = self.0.take_event() {
+            if let Some(number) = self.socket.take_event() {
                 return Ok(Some(number));
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            self.0.wait(left)?;
+            self.socket.wait(left)?;
         }
     }
 
     /// The socket that the context is.
     pub fn socket(&self) -> &ContextSocket {
-        &self.0
+        &self.socket
     }
 }
 
 impl AsFd for Context {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
 impl AsRawFd for Context {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.socket.as_raw_fd()
     }
 }

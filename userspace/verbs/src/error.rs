@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What can go wrong: at once, and in a completion.
 
+use crate::partition::{Malformed, VARIABLE};
 use std::{fmt, io};
 use superp_sys::uapi;
 
@@ -11,6 +12,10 @@ pub enum Error {
     NotLoaded,
     /// No established connection leads to the peer.
     NoConnection,
+    /// No established connection to the peer is in the partition that the environment names.
+    NoConnectionInPartition,
+    /// The environment names what is no partition.
+    Partition(Malformed),
     /// Another queue pair of the node has the number.
     NumberTaken,
     /// The queue pair has, or had, a peer.
@@ -51,14 +56,14 @@ impl Error {
         const EHOSTUNREACH: i32 = 113;
         match self {
             Self::NotLoaded => ENOENT,
-            Self::NoConnection => EHOSTUNREACH,
+            Self::NoConnection | Self::NoConnectionInPartition => EHOSTUNREACH,
             Self::NumberTaken => EADDRINUSE,
             Self::AlreadyConnected => EISCONN,
             Self::TooMany => ENOSPC,
             Self::NoMemory | Self::Full => ENOMEM,
             Self::OutOfBounds => ERANGE,
             Self::InlineTooLong => EMSGSIZE,
-            Self::Invalid(_) | Self::TooManyParts => EINVAL,
+            Self::Invalid(_) | Self::TooManyParts | Self::Partition(_) => EINVAL,
             Self::Netlink(error) => error.errno().unwrap_or(EIO),
             Self::Os(error) => error.raw_os_error().unwrap_or(EIO),
         }
@@ -91,6 +96,7 @@ impl From<superp_netlink::Error> for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Partition(malformed) => Some(malformed),
             Self::Netlink(error) => Some(error),
             Self::Os(error) => Some(error),
             _ => None,
@@ -103,6 +109,12 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Self::NotLoaded => "the kernel has no SUPERp: module superp is not loaded",
             Self::NoConnection => "no established connection leads to the peer",
+            Self::NoConnectionInPartition => {
+                // The number is not for everybody who sees this.
+                let what = "no established connection to the peer is in the partition that";
+                return write!(f, "{what} {VARIABLE} names");
+            }
+            Self::Partition(malformed) => return malformed.fmt(f),
             Self::NumberTaken => "another queue pair of the node has the number",
             Self::AlreadyConnected => "the queue pair has, or had, a peer",
             Self::TooMany => "no more of them are possible",

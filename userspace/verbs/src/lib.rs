@@ -14,7 +14,7 @@
 //! let mut cq = context.create_completion_queue(64)?;
 //! let mut qp = context.create_queue_pair(&cq, &cq, &QueuePairOptions::default())?;
 //! qp.connect(&Address::new("10.23.0.1".parse().unwrap(), 0))?;
-//! let region = context.register(Memory::new(4096)?, Access::LOCAL_WRITE, 0)?;
+//! let region = context.register(Memory::new(4096)?, Access::LOCAL_WRITE, None)?;
 //! let remote = 0x12_3456_789a_bcde; // As the peer told us.
 //! qp.post_send([WorkRequest::read(region.part(0, 4096)?, remote).token(1)])?;
 //! let done = loop {
@@ -26,6 +26,11 @@
 //! assert_eq!(done.token, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Jobs
+//!
+//! A program of a job finds the job's [`partition`] in its environment. Its regions are of that partition,
+//! and its queue pairs take connections of it, unless it names a partition or a connection itself.
 //!
 //! # Threads
 //!
@@ -45,6 +50,7 @@ mod completion;
 mod context;
 mod device;
 mod error;
+pub mod partition;
 mod queue;
 mod region;
 mod request;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Queue pairs.
 
+use crate::partition::Environment;
 use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
+use std::sync::Arc;
 use superp_sys::uapi::superp_segment;
 use superp_sys::{Qp, ReceiveRing, SendRing, SharedReceiveRing, Srq};
 
@@ -15,20 +17,23 @@ pub struct QueuePair {
 impl QueuePair {
     /// Its number in the node, which peers send to.
     pub fn number(&self) -> u32 {
-        self.send.0.qp().qpn()
+        self.send.ring.qp().qpn()
     }
 
     /// Its number in the context, which completions carry.
     pub fn index(&self) -> u32 {
-        self.send.0.qp().number()
+        self.send.ring.qp().number()
     }
 
     /// Chooses the peer, once. A peer with number 0 is for remote memory only. From now on messages of
-    /// the peer are received.
+    /// the peer are received. Where the environment names a partition
+    /// ([`Context::partition`](crate::Context::partition)), a peer without a connection is reached by
+    /// the established one of that partition with the lowest id.
     ///
     /// # Errors
     ///
-    /// [`Error::NoConnection`], [`Error::AlreadyConnected`].
+    /// [`Error::NoConnection`], [`Error::NoConnectionInPartition`], [`Error::AlreadyConnected`]; for a
+    /// peer without a connection, [`Error::Partition`] and [`Error::Netlink`].
     pub fn connect(&self, peer: &Address) -> Result<Connected> {
         self.send.connect(peer)
     }
@@ -92,12 +97,16 @@ pub enum QueuePairState {
 
 /// The requests of a queue pair.
 #[derive(Debug)]
-pub struct SendQueue(pub(crate) SendRing);
+pub struct SendQueue {
+    pub(crate) ring: SendRing,
+    pub(crate) environment: Arc<Environment>,
+}
 
 impl SendQueue {
     /// As [`QueuePair::connect`].
     pub fn connect(&self, peer: &Address) -> Result<Connected> {
-        self.0.qp().connect(peer).map_err(|error| {
+        let peer = self.environment.complete(peer)?;
+        self.ring.qp().connect(&peer).map_err(|error| {
             let error = Error::from(error);
             match error.errno() {
                 106 => Error::AlreadyConnected,
@@ -108,7 +117,7 @@ impl SendQueue {
 
     /// As [`QueuePair::failed`].
     pub fn failed(&self) -> bool {
-        self.0.failed()
+        self.ring.failed()
     }
 
     /// As [`QueuePair::state`].
@@ -139,26 +148,26 @@ impl SendQueue {
     }
 
     fn put<'a>(&mut self, requests: impl IntoIterator<Item = WorkRequest<'a>>) -> Put {
-        let most = self.0.segments();
+        let most = self.ring.segments();
         put(requests, |request| {
             let segments = segments(request.list, most)?;
-            full_unless(self.0.push(request.entry, segments))
+            full_unless(self.ring.push(request.entry, segments))
         })
     }
 
     /// Parts that the local bytes of a request may be in.
     pub fn parts(&self) -> u32 {
-        self.0.segments().max(1)
+        self.ring.segments().max(1)
     }
 
     /// How many requests can be posted now.
     pub fn room(&mut self) -> u32 {
-        self.0.room()
+        self.ring.room()
     }
 
     /// Requests that it holds at most.
     pub fn entries(&self) -> u32 {
-        self.0.entries()
+        self.ring.entries()
     }
 
     /// Posts requests. They are carried out in this order and complete in it.
@@ -171,8 +180,8 @@ impl SendQueue {
         requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<(), PostError> {
         let put = self.put(requests);
-        if put.posted > 0 && self.0.publish() {
-            put.ring(self.0.qp())?;
+        if put.posted > 0 && self.ring.publish() {
+            put.ring(self.ring.qp())?;
         }
         put.all()
     }
@@ -189,7 +198,7 @@ impl SendQueue {
         requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<bool, PostError> {
         let put = self.put(requests);
-        let bell = put.posted > 0 && self.0.publish();
+        let bell = put.posted > 0 && self.ring.publish();
         put.all().map(|()| bell)
     }
 }

@@ -146,8 +146,14 @@ int superp_close_device(struct superp_context *context);
 /* Readable (POLLIN) as long as there is an event. */
 int superp_context_fd(const struct superp_context *context);
 
-/* access: SUPERP_ACCESS_* of linux/superp.h. */
+/*
+ * access: SUPERP_ACCESS_* of linux/superp.h.  partition: 0 for any; without it, the one that SUPERP_PARTITION in the
+ * environment named when the device was opened, or any.  EINVAL: also if that is no number of 32 bits; a line on
+ * standard error says so.
+ */
 struct superp_mr *superp_reg_mr(struct superp_context *context, void *addr, size_t length, uint32_t access);
+struct superp_mr *superp_reg_mr_partition(struct superp_context *context, void *addr, size_t length, uint32_t access,
+					  uint32_t partition);
 int superp_dereg_mr(struct superp_mr *mr);
 
 struct superp_cq *superp_create_cq(struct superp_context *context, int cqe, void *cq_context);
@@ -176,7 +182,11 @@ int superp_destroy_qp(struct superp_qp *qp);
 uint32_t superp_qp_num(const struct superp_qp *qp);
 uint32_t superp_qp_index(const struct superp_qp *qp);
 void *superp_qp_context(const struct superp_qp *qp);
-/* Once; ssp_family of the peer is filled in.  attr may be NULL. */
+/*
+ * Once; ssp_family of the peer is filled in.  attr may be NULL.  With SUPERP_CID_ANY the connection is the established
+ * one with the lowest id, in the partition that SUPERP_PARTITION named when the device was opened; EHOSTUNREACH: there
+ * is none; EINVAL: also as of superp_reg_mr().
+ */
 int superp_connect_qp(struct superp_qp *qp, const struct sockaddr_superp *peer, struct superp_conn_attr *attr);
 
 /*

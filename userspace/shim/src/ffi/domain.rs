@@ -98,11 +98,15 @@ unsafe fn register(
     let (context, users) = unsafe { ((*pd).context, &(*pd.cast::<Pd>()).users) };
     // SAFETY: The context of an own domain.
     let own = unsafe { Context::of(context) };
+    let partition = own.context.partition().map_err(|error| {
+        eprintln!("superp: memory is not registered: {error}");
+        errno(error)
+    })?;
     // SAFETY: The program's memory, which it shares with the device by this call.
     let registration = unsafe {
         own.context
             .socket()
-            .register_raw(addr.cast(), length, rights, 0)
+            .register_raw(addr.cast(), length, rights, partition)
     };
     let registration = registration.map_err(|error| errno(error.into()))?;
     let key = registration.key();

@@ -138,7 +138,7 @@ impl Work {
         let memory =
             Memory::new(bytes(buffers) as usize).map_err(|error| Failure::io("memory", &error))?;
         let region = context
-            .register(memory, Access::LOCAL_WRITE, 0)
+            .register(memory, Access::LOCAL_WRITE, None)
             .map_err(failed("registering the memory"))?;
         let options = QueuePairOptions {
             send_entries: 1,

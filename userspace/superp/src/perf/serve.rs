@@ -7,7 +7,6 @@ use super::receive::Receiver;
 use super::talk::{Answer, Ask, Receive, What, LISTENER, LONGEST};
 use crate::failure::Failure;
 use crate::out::{self, Out};
-use crate::partition;
 use crate::xfer::Stop;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +24,7 @@ pub(super) fn run(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
     let context = Context::open().map_err(failed("context"))?;
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     let region = context
-        .register(memory, access, partition::wanted()?.unwrap_or(0))
+        .register(memory, access, None)
         .map_err(failed("registering the memory"))?;
     let qpn = args.qpn.unwrap_or(LISTENER);
     let socket = Socket::new().map_err(|error| Failure::io("socket", &error))?;

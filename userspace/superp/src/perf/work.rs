@@ -121,7 +121,7 @@ impl<'a> Runner<'a> {
             .and_then(|memory| plan.slots.fill(&memory).map(|()| memory))
             .map_err(|error| Failure::io("memory", &error))?;
         let region = context
-            .register(memory, Access::LOCAL_WRITE, 0)
+            .register(memory, Access::LOCAL_WRITE, None)
             .map_err(failed("registering the memory"))?;
         let scratch = vec![0; size as usize];
         let mut runner = Self {

@@ -6,6 +6,7 @@ use super::{load_file, rma, size, Stop};
 use crate::cli::{Serve, ServeAccess};
 use crate::failure::Failure;
 use crate::out::{self, Out};
+use crate::partition;
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Serve, out: &mut Out) -> Result<(), Failure> {
         false => access,
     };
     let region = socket
-        .register(memory, access, args.partition)
+        .register(memory, access, partition::of_region(args.partition)?)
         .map_err(|error| Failure::io("registering the region", &error))?;
     ready(args, &socket, &region, out)?;
 
