@@ -122,7 +122,7 @@ impl SendQueue {
 
     /// As [`QueuePair::state`].
     pub fn state(&self) -> QueuePairState {
-        match (self.failed(), self.0.qp().connected()) {
+        match (self.failed(), self.ring.qp().connected()) {
             (true, _) => QueuePairState::Error,
             (_, true) => QueuePairState::ReadyToSend,
             _ => QueuePairState::Init,
@@ -140,7 +140,7 @@ impl SendQueue {
     /// [`Error::Invalid`]: another state.
     pub fn modify(&self, to: QueuePairState) -> Result<()> {
         match to {
-            QueuePairState::Error => Ok(self.0.qp().fail()?),
+            QueuePairState::Error => Ok(self.ring.qp().fail()?),
             _ => Err(Error::Invalid(
                 "a state that a queue pair cannot be put into",
             )),
