@@ -278,7 +278,7 @@ async fn shutdown(State(agent): Shared, Body(body): Body<Shutdown>) -> Answer<Sh
 
 /// Tells which certificates are revoked. They are refused from now on, and connections that were made with them end.
 #[utoipa::path(put, path = "/v1/revocations", request_body = Revocations, responses(
-    (status = 200, body = Revoked), (status = "default", body = Problem)))]
+    (status = 200, body = Revoked), (status = 409), (status = 415), (status = 422)))]
 async fn revocations(
     Extension(live): Extension<Option<Live>>,
     Body(body): Body<Revocations>,

@@ -10,12 +10,12 @@ mod proxy;
 
 use agent::{Agent, World};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use superp_cm::engine::{Manager, Way};
 use superp_cm::store::Sqlite;
 use superp_tls::authority::{self, Request};
@@ -34,6 +34,19 @@ struct Lab {
     /// The manager has TLS, and it is alice who asks.
     secure: bool,
     manager: Option<(Manager, JoinHandle<()>)>,
+}
+
+/// A program that another test has just begun may have the former listener until it is executed.
+async fn listen(address: &str) -> TcpListener {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            listener => return listener.unwrap(),
+        }
+    }
 }
 
 impl Lab {
@@ -98,7 +111,7 @@ impl Lab {
             self.folder.join("manager.db"),
         );
         let started = self.runtime.block_on(async {
-            let listener = TcpListener::bind(address).await.unwrap();
+            let listener = listen(&address).await;
             let store = Sqlite::open(&path).unwrap();
             let manager = Manager::start(Box::new(store), 1, Way::Loopback).unwrap();
             let (router, ending) = (superp_cm::api::router(manager.clone()), manager.clone());
