@@ -216,6 +216,26 @@ roles() {
 	done
 }
 
+# Whose certificate is taken back is refused by the manager and by the agents; a node goes on with another one.
+revoked() {
+	local node
+	issue viewer mallory || return 1
+	superp fabric --tls "$folder/mallory" status || return 1
+	superp-cm revoke --dir "$folder/ca" mallory || return 1
+	for node in "${nodes[@]}"; do
+		nodes_wait 20 grep -q 'revoked: [0-9a-f]* viewer mallory, ' "$folder/agent-$node" || { why; return 1; }
+	done
+	tap_refused 'it refuses our certificate, which was revoked' superp fabric --tls "$folder/mallory" status || return 1
+	superp-cm revoke --dir "$folder/ca" fx2 || return 1
+	nodes_wait 20 eval '[[ $(state ".waiting[]") = *"10.99.0.2:7779: its certificate was revoked"* ]]' ||
+		{ why; return 1; }
+	issue agent renewed --address 10.99.0.2 || return 1
+	cp "$folder"/renewed/tls.{crt,key} "$folder/fx2" || return 1
+	nodes_wait 20 all_run || { why; return 1; }
+	superp fabric audit >"$folder/audit" || return 1
+	grep -q 'authority revoke [0-9a-f]* agent fx2: 200, list 2, ' "$folder/audit" || { cat "$folder/audit"; return 1; }
+}
+
 # All that the dashboard and the alerts speak of is told, by the manager or an agent.
 monitored() {
 	local monitoring=../userspace/monitoring told=0 metric
@@ -263,6 +283,7 @@ tap_case "a peer that breaks the rules is told of, and disturbs nobody" peer_bre
 tap_case "a connection restarts softly under traffic, and no request is lost" soft_restart
 tap_case "a node is drained and restarted, which events and metrics tell" drain_node
 tap_case "roles, and the record of who did what" roles
+tap_case "certificates are revoked, and renewed, while all runs" revoked
 tap_case "the dashboard and the alerts speak of metrics that there are" monitored
 tap_case "system shutdown, and another configuration" system_shutdown
 tap_end

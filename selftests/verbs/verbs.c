@@ -656,13 +656,11 @@ TEST_F(verbs, objects__are_busy_while_others_use_them)
 TEST_F(verbs, eventfd__tells_of_one_queue_only)
 {
 	struct superp_sge sge = sge_of(&self->a, 0, 64);
-	struct superp_send_wr wr = {
-		.opcode = SUPERP_OP_WRITE, .sg_list = &sge, .num_sge = 1, .send_flags = SUPERP_SEND_SIGNALED,
-		.remote_addr = self->b.mr->rma_addr,
-	};
+	struct superp_send_wr wr = { .opcode = SUPERP_OP_WRITE, .send_flags = SUPERP_SEND_SIGNALED, .sg_list = &sge,
+				     .num_sge = 1, .remote_addr = self->b.mr->rma_addr };
 	struct superp_wc wc;
-	uint64_t count = 0;
 	int efd = eventfd(0, 0);
+	eventfd_t count = 0;
 
 	EXPECT_EQ(EBADF, superp_set_cq_eventfd(self->a.send_cq, -1));
 	EXPECT_EQ(EINVAL, superp_set_cq_eventfd(self->a.send_cq, superp_context_fd(self->a.context)));
@@ -670,11 +668,8 @@ TEST_F(verbs, eventfd__tells_of_one_queue_only)
 	EXPECT_EQ(EBUSY, superp_set_cq_eventfd(self->a.send_cq, efd));
 	ASSERT_EQ(0, superp_req_notify_cq(self->a.send_cq));
 	ASSERT_EQ(0, superp_post_send(self->a.qp, &wr, NULL));
-	ASSERT_EQ(POLLIN, superp_poll(efd, POLLIN, WAIT_MS));
-	ASSERT_EQ((ssize_t)sizeof(count), read(efd, &count, sizeof(count)));
-	EXPECT_EQ(1, count);
+	EXPECT_EQ(0, eventfd_read(efd, &count) ?: count != 1);
 	ASSERT_EQ(1, superp_poll_cq(self->a.send_cq, 1, &wc));
-	EXPECT_EQ(0, wc.status);
 	EXPECT_EQ(ETIMEDOUT, superp_get_cq_event(self->a.context, 0, NULL, NULL));
 	close(efd);
 }

@@ -34,6 +34,7 @@ class Manager:
         self.store, self.port, self.process = folder / f"manager-{port}.db", port, None
         self.log = open(folder / f"log-{port}", "a")
         self.url = f"http://127.0.0.1:{port}"
+        self.options = []
 
     @classmethod
     def at(cls, url):
@@ -44,7 +45,7 @@ class Manager:
 
     def up(self, program=MANAGER):
         listen = f"127.0.0.1:{self.port}"
-        command = [program, "serve", "--listen", listen, "--store", self.store]
+        command = [program, "serve", "--listen", listen, "--store", self.store, *self.options]
         self.process = subprocess.Popen(command, stderr=self.log)
         until("the manager answers", self.alive)
 

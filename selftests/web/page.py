@@ -5,6 +5,7 @@ Runs in the build root: selftests/vm/in-root selftests/web/page.py. Pictures are
 
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ sys.path[:0] = [str(TOP / "selftests/robust"), str(TOP / "selftests/web")]
 sys.dont_write_bytecode = True
 
 from agents import Agents  # noqa: E402
-from manager import Manager, same, until  # noqa: E402
+from manager import MANAGER, Manager, same, until  # noqa: E402
 from node import Results, run  # noqa: E402
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -430,6 +431,30 @@ def picture_of_many():
         raise AssertionError(f"the matrix is {width[0]} wide, its place {width[1]}")
 
 
+def by_proxy():
+    authority, bob = folder / "ca", folder / "bob"
+    for words in (("init",), ("issue", "--role", "viewer", "--name", "bob", "--out", bob)):
+        run(*map(str, (MANAGER, *words, "--dir", authority)))
+    secure = Manager(folder, 7782)
+    secure.options = ["--tls", authority / "manager"]
+    command = [MANAGER.with_name("superp"), "fabric", "proxy", "--listen", "127.0.0.1:8001"]
+    command += ["--manager", "https://127.0.0.1:7783,https://127.0.0.1:7782", "--tls", bob]
+    proxy = subprocess.Popen(command, stdout=secure.log)
+    try:
+        # From here on it is asked as the browser asks it.
+        secure.url = "http://127.0.0.1:8001"
+        secure.up()
+        page.open(secure.url)
+        page.shows("#fabric", "No fabric yet")
+        page.shows("#phase", "empty")
+        page.shows("#events-state", "live")
+        page.open("about:blank")
+    finally:
+        proxy.kill()
+        proxy.wait()
+        secure.kill()
+
+
 def console():
     same(page.complaints(), [], "console")
 
@@ -468,6 +493,7 @@ with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             ("64 nodes boot", sixty_four),
             ("64 nodes: only what has changed is written", sixty_four_change),
             ("64 nodes fit", picture_of_many),
+            ("the page of a manager with TLS, by superp fabric proxy", by_proxy),
             ("nothing on the console, no violation of the policy", console),
         ):
             results.case(name, case)
