@@ -327,4 +327,27 @@ static inline struct superp_sqe sqe_of(int opcode, const struct superp_mr_reg *l
 	};
 }
 
+/* One side of a connection: a context with a queue pair, and memory. */
+struct ring_side {
+	struct context		context;
+	struct cq		send_cq, recv_cq;
+	struct qp		qp;
+	uint8_t			*memory;
+	struct superp_mr_reg	mr;
+};
+
+/* All rings have @entries; the memory, of @area bytes, is open to everything but Send by key. */
+static inline int ring_side_up(struct ring_side *side, const struct node *node, uint32_t entries,
+			       size_t area)
+{
+	if (context_open(&side->context, node) ||
+	    cq_create(&side->context, &side->send_cq, entries) ||
+	    cq_create(&side->context, &side->recv_cq, entries) ||
+	    qp_create(&side->context, &side->qp, &side->send_cq, entries, &side->recv_cq, entries))
+		return -1;
+	side->memory = mr_memory(side->context.fd, area, SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE,
+				 &side->mr);
+	return side->memory ? 0 : -1;
+}
+
 #endif /* SUPERP_RING_H */

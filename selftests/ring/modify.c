@@ -6,34 +6,13 @@
 
 #define AREA (4 << 20)
 #define HALF (AREA / 2)
-#define ALL (SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE)
 #define ENTRIES 32
 #define WAIT_MS 20000
-
-/* One side: a context with a queue pair, and memory. */
-struct side {
-	struct context		context;
-	struct cq		send_cq, recv_cq;
-	struct qp		qp;
-	uint8_t			*memory;
-	struct superp_mr_reg	mr;
-};
-
-static int side_up(struct side *side, const struct node *node)
-{
-	if (context_open(&side->context, node) ||
-	    cq_create(&side->context, &side->send_cq, ENTRIES) ||
-	    cq_create(&side->context, &side->recv_cq, ENTRIES) ||
-	    qp_create(&side->context, &side->qp, &side->send_cq, ENTRIES, &side->recv_cq, ENTRIES))
-		return -1;
-	side->memory = mr_memory(side->context.fd, AREA, ALL, &side->mr);
-	return side->memory ? 0 : -1;
-}
 
 FIXTURE(modify)
 {
 	int cid;
-	struct side a, b;
+	struct ring_side a, b;
 };
 
 FIXTURE_VARIANT(modify)
@@ -51,7 +30,7 @@ FIXTURE_VARIANT_ADD(modify, udp4_unordered)
 	.options = { .encap = SUPERP_ENCAP_UDP4, .unordered = true },
 };
 
-static int connect_both(struct side *a, struct side *b, int encap)
+static int connect_both(struct ring_side *a, struct ring_side *b, int encap)
 {
 	return qp_connect(&a->context, &a->qp, &node_b, encap, b->qp.qpn) ?:
 		qp_connect(&b->context, &b->qp, &node_a, encap, a->qp.qpn);
@@ -61,8 +40,8 @@ FIXTURE_SETUP(modify)
 {
 	self->cid = conn_id();
 	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
-	ASSERT_EQ(0, side_up(&self->a, &node_a));
-	ASSERT_EQ(0, side_up(&self->b, &node_b));
+	ASSERT_EQ(0, ring_side_up(&self->a, &node_a, ENTRIES, AREA));
+	ASSERT_EQ(0, ring_side_up(&self->b, &node_b, ENTRIES, AREA));
 	ASSERT_EQ(0, connect_both(&self->a, &self->b, variant->options.encap));
 }
 
@@ -74,12 +53,12 @@ FIXTURE_TEARDOWN(modify)
 	conn_down(self->cid);
 }
 
-static int fail(struct side *side)
+static int fail(struct ring_side *side)
 {
 	return qp_modify(&side->context, side->qp.id, SUPERP_QPS_ERR);
 }
 
-static bool receive(struct side *side, struct qp *qp, size_t at, uint32_t length, uint64_t token)
+static bool receive(struct ring_side *side, struct qp *qp, size_t at, uint32_t length, uint64_t token)
 {
 	struct superp_rqe entry = {
 		.addr = side->mr.addr + at,
@@ -91,7 +70,7 @@ static bool receive(struct side *side, struct qp *qp, size_t at, uint32_t length
 	return rq_put(qp, &entry);
 }
 
-static struct superp_sqe message(struct side *side, uint32_t length, uint64_t token)
+static struct superp_sqe message(struct ring_side *side, uint32_t length, uint64_t token)
 {
 	struct superp_sqe entry = sqe_of(SUPERP_OP_SEND, &side->mr, 0, NULL, 0, length);
 
@@ -99,7 +78,7 @@ static struct superp_sqe message(struct side *side, uint32_t length, uint64_t to
 	return entry;
 }
 
-static int send_message(struct side *side, uint32_t length, uint64_t token)
+static int send_message(struct ring_side *side, uint32_t length, uint64_t token)
 {
 	struct superp_sqe entry = message(side, length, token);
 
@@ -132,7 +111,7 @@ static bool arrives(const uint8_t *memory, size_t at)
 
 TEST_F(modify, what_was_posted__is_flushed_once)
 {
-	struct side *a = &self->a;
+	struct ring_side *a = &self->a;
 	struct superp_cqe completion;
 	struct superp_sqe entry;
 	unsigned int i;
@@ -169,7 +148,7 @@ TEST_F(modify, what_was_posted__is_flushed_once)
 
 TEST_F(modify, what_is_posted_later__is_flushed_too)
 {
-	struct side *a = &self->a;
+	struct ring_side *a = &self->a;
 	struct superp_cqe completion;
 	unsigned int i;
 
@@ -189,7 +168,7 @@ TEST_F(modify, what_is_posted_later__is_flushed_too)
 
 TEST_F(modify, read_under_way__ends_as_it_does)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 	struct superp_sqe entry = sqe_of(SUPERP_OP_READ, &a->mr, 0, &b->mr, 0, AREA);
 	struct superp_cqe completion;
 
@@ -216,7 +195,7 @@ TEST_F(modify, read_under_way__ends_as_it_does)
 
 TEST_F(modify, messages_without_a_buffer__do_not_wait_for_one)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 	struct superp_cqe completion;
 	unsigned int i;
 
@@ -236,7 +215,7 @@ TEST_F(modify, messages_without_a_buffer__do_not_wait_for_one)
 
 TEST_F(modify, messages_to_it__are_refused)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 
 	ASSERT_EQ(0, fail(b));
 	ASSERT_EQ(0, send_message(a, 64, 1));
@@ -245,7 +224,7 @@ TEST_F(modify, messages_to_it__are_refused)
 
 TEST_F(modify, before_connect__it_is_the_end_too)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 	int encap = variant->options.encap;
 
 	ASSERT_EQ(0, qp_create(&b->context, &b->qp, &b->send_cq, 1, &b->recv_cq, 1));
@@ -266,7 +245,7 @@ TEST_F(modify, before_connect__it_is_the_end_too)
 
 TEST_F(modify, half_of_a_message__leaves_its_buffer_alone)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 	struct superp_cqe completion;
 	struct cq one;
 
@@ -300,7 +279,7 @@ TEST_F(modify, half_of_a_message__leaves_its_buffer_alone)
 
 TEST_F(modify, entries_of_a_shared_queue__are_left_to_the_others)
 {
-	struct side *a = &self->a, *b = &self->b;
+	struct ring_side *a = &self->a, *b = &self->b;
 	int encap = variant->options.encap;
 	struct superp_rqe entry = { .addr = b->mr.addr, .key = b->mr.key, .length = 64, .token = 9 };
 	struct superp_cqe completion;
@@ -334,7 +313,7 @@ TEST_F(modify, entries_of_a_shared_queue__are_left_to_the_others)
 
 TEST_F(modify, without_room__the_rest_waits_for_the_next_doorbell)
 {
-	struct side *a = &self->a;
+	struct ring_side *a = &self->a;
 	struct cq small;
 	unsigned int i;
 	struct qp qp;
@@ -364,7 +343,7 @@ TEST_F(modify, without_room__the_rest_waits_for_the_next_doorbell)
 
 /* One direction of the traffic: what a thread posts, and what has completed. */
 struct traffic {
-	struct side	*side;
+	struct ring_side	*side;
 	uint64_t	remote;
 	bool		*stop;
 	/* Posted, completed, and completed out of order or with what cannot be. */
@@ -387,7 +366,7 @@ static void *traffic_run(void *argument)
 {
 	static const int operations[] = { SUPERP_OP_SEND, SUPERP_OP_READ, SUPERP_OP_WRITE, SUPERP_OP_SEND };
 	struct traffic *t = argument;
-	struct side *side = t->side;
+	struct ring_side *side = t->side;
 
 	while (!__atomic_load_n(t->stop, __ATOMIC_ACQUIRE)) {
 		int op = operations[t->sent % ARRAY_SIZE(operations)];
@@ -427,7 +406,7 @@ static bool traffic_drain(struct traffic *t)
 TEST_F_TIMEOUT(modify, while_both_ends_are_busy__each_completes_once, slowly(60))
 {
 	int round, rounds = 20, encap = variant->options.encap;
-	struct side *sides[] = { &self->a, &self->b };
+	struct ring_side *sides[] = { &self->a, &self->b };
 
 	for (round = 0; round < rounds; round++) {
 		struct traffic traffic[2] = {};
@@ -463,7 +442,7 @@ TEST_F_TIMEOUT(modify, while_both_ends_are_busy__each_completes_once, slowly(60)
 			memset(sides[i]->memory, 0xa5, AREA);
 		usleep(2000);
 		for (i = 0; i < 2; i++) {
-			struct side *side = sides[i];
+			struct ring_side *side = sides[i];
 
 			EXPECT_EQ(0xa5, side->memory[0]);
 			EXPECT_EQ(0, memcmp(side->memory, side->memory + 1, AREA - 1));
@@ -481,7 +460,7 @@ TEST_F_TIMEOUT(modify, while_both_ends_are_busy__each_completes_once, slowly(60)
 
 TEST_F(modify, what_is_wrong__is_refused)
 {
-	struct side *a = &self->a;
+	struct ring_side *a = &self->a;
 	uint32_t states[] = { SUPERP_QPS_INIT, SUPERP_QPS_RTS, SUPERP_QPS_ERR + 1, UINT32_MAX };
 	unsigned int i;
 
@@ -507,7 +486,7 @@ static void *stop_softly(void *cid)
 TEST_F_TIMEOUT(modify, connect_during_a_soft_shutdown__is_done_or_refused, slowly(60))
 {
 	int round, encap = variant->options.encap;
-	struct side *a = &self->a;
+	struct ring_side *a = &self->a;
 
 	for (round = 0; round < 100; round++) {
 		int error = 0;

@@ -5,34 +5,13 @@
 #include "superp_ring.h"
 
 #define AREA (1 << 20)
-#define ALL (SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE)
 #define ENTRIES 64
 #define WAIT_MS 20000
-
-/* One side: a context with a queue pair, and memory. */
-struct side {
-	struct context		context;
-	struct cq		send_cq, recv_cq;
-	struct qp		qp;
-	uint8_t			*memory;
-	struct superp_mr_reg	mr;
-};
-
-static int side_up(struct side *side, const struct node *node)
-{
-	if (context_open(&side->context, node) ||
-	    cq_create(&side->context, &side->send_cq, ENTRIES) ||
-	    cq_create(&side->context, &side->recv_cq, ENTRIES) ||
-	    qp_create(&side->context, &side->qp, &side->send_cq, ENTRIES, &side->recv_cq, ENTRIES))
-		return -1;
-	side->memory = mr_memory(side->context.fd, AREA, ALL, &side->mr);
-	return side->memory ? 0 : -1;
-}
 
 FIXTURE(ring)
 {
 	int cid;
-	struct side a, b;
+	struct ring_side a, b;
 };
 
 FIXTURE_VARIANT(ring)
@@ -61,8 +40,8 @@ FIXTURE_SETUP(ring)
 
 	self->cid = conn_id();
 	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
-	ASSERT_EQ(0, side_up(&self->a, &node_a));
-	ASSERT_EQ(0, side_up(&self->b, &node_b));
+	ASSERT_EQ(0, ring_side_up(&self->a, &node_a, ENTRIES, AREA));
+	ASSERT_EQ(0, ring_side_up(&self->b, &node_b, ENTRIES, AREA));
 	ASSERT_EQ(0, qp_connect(&self->a.context, &self->a.qp, &node_b, encap, self->b.qp.qpn));
 	ASSERT_EQ(0, qp_connect(&self->b.context, &self->b.qp, &node_a, encap, self->a.qp.qpn));
 }
@@ -75,7 +54,7 @@ FIXTURE_TEARDOWN(ring)
 }
 
 /* Posts an entry of A and waits for its completion, which has its token. */
-static int entry_run(struct side *side, struct superp_sqe *entry, struct superp_cqe *completion)
+static int entry_run(struct ring_side *side, struct superp_sqe *entry, struct superp_cqe *completion)
 {
 	static uint64_t token = 0x1234567800000000;
 
@@ -88,7 +67,7 @@ static int entry_run(struct side *side, struct superp_sqe *entry, struct superp_
 }
 
 /* Gives the queue pair a receive entry for @length bytes at @at of its memory. */
-static bool receive(struct side *side, size_t at, uint32_t length, uint64_t token)
+static bool receive(struct ring_side *side, size_t at, uint32_t length, uint64_t token)
 {
 	struct superp_rqe entry = {
 		.addr = side->mr.addr + at,
@@ -186,7 +165,7 @@ TEST_F(ring, inline__leaves_from_the_entry)
  * Rings for entries while completions that have not been taken may fill their
  * queue: what is left in the ring is for the next time.
  */
-static bool ring_again(struct side *side)
+static bool ring_again(struct ring_side *side)
 {
 	return !kick(&side->context, &side->qp) || errno == ENOBUFS;
 }
