@@ -411,12 +411,14 @@ impl Socket {
         let conn = self.route(&names, name)?;
         self.autobind()?;
         let _naming = self.naming.lock();
-        self.endpoint().names.lock().peer = Some(Peer {
+        let peer = Peer {
             addr: name.ssp_addr,
             qpn: name.ssp_qpn,
             cid: conn.cid(),
-        });
-        Ok(())
+        };
+        // A connection that ends after this tells the socket.
+        conn.while_established(|| self.endpoint().names.lock().peer = Some(peer))
+            .ok_or_else(ehostunreach)
     }
 
     /// connect() to nothing: the socket keeps its number and hears every peer again.
