@@ -3,7 +3,7 @@
 
 use super::abi::*;
 use super::context::{Context, RegionInfo};
-use super::{code, errno, give, Failure};
+use super::{code, errno, give, tell, Failure};
 use crate::rules;
 use libc::{c_int, c_void, size_t};
 use std::sync::{Arc, PoisonError};
@@ -99,7 +99,7 @@ unsafe fn register(
     // SAFETY: The context of an own domain.
     let own = unsafe { Context::of(context) };
     let partition = own.context.partition().map_err(|error| {
-        eprintln!("superp: memory is not registered: {error}");
+        tell(format_args!("memory is not registered: {error}"));
         errno(error)
     })?;
     // SAFETY: The program's memory, which it shares with the device by this call.
@@ -111,9 +111,9 @@ unsafe fn register(
     let registration = registration.map_err(|error| errno(error.into()))?;
     let key = registration.key();
     if rules::rma_addr(key, addr as u64) != Ok(registration.rma_addr()) {
-        eprintln!(
-            "superp: memory is not registered: this node has a part of a global address space (superp node \
-             show), in which programs for RDMA do not find their way"
+        tell(
+            "memory is not registered: this node has a part of a global address space (superp node show), \
+             in which programs for RDMA do not find their way",
         );
         return Err(libc::EOPNOTSUPP);
     }

@@ -83,6 +83,12 @@ fn minus_one(result: Result<(), c_int>) -> c_int {
     }
 }
 
+/// Tells the user what no error number says. A program without standard error goes on without being told.
+fn tell(text: impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "superp: {text}");
+}
+
 /// The error number of the library's error.
 fn errno(error: superp_verbs::Error) -> c_int {
     error.errno()

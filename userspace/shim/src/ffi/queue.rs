@@ -7,7 +7,7 @@ use super::context::Context;
 use super::domain::{child, Pd};
 use super::extended::{self, Batch};
 use super::srq::Srq;
-use super::{code, errno, give, lock};
+use super::{code, errno, give, lock, tell};
 use crate::rules;
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -271,7 +271,7 @@ fn connect(object: &Qp, attr: &ibv_qp_attr) -> Result<(), c_int> {
     let addr = rules::address(unsafe { route.grh.dgid.raw });
     let tell = |what: &dyn std::fmt::Display| {
         let number = object.number;
-        eprintln!("superp: queue pair {number}: {addr}: {what}");
+        tell(format_args!("queue pair {number}: {addr}: {what}"));
     };
     let peer = Address::new(addr, attr.dest_qp_num);
     let connected = lock(&object.send).connect(&peer).map_err(|error| {
