@@ -14,6 +14,8 @@ mod regions;
 mod srq;
 mod users;
 
+use core::hint;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -30,9 +32,10 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RqpConnect, RqpCreate, RqpModify, Shared, SrqCreate, WORDS,
+            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, WORDS,
         },
         sock::{ioctl as mr, RcuSock, Sock},
+        timer,
         uapi,
     },
     node::Node,
@@ -84,6 +87,9 @@ pub(crate) struct Context {
     /// Serialises the creation and the end of queues.
     #[pin]
     config: Mutex<()>,
+    /// Held by the thread that serves the context.
+    #[pin]
+    serving: Mutex<()>,
     #[pin]
     cqs: RcuMap<Cq>,
     #[pin]
@@ -129,6 +135,7 @@ impl Context {
             )?,
             regions: Regions::new()?,
             config <- new_mutex!((), "superp_context"),
+            serving <- new_mutex!((), "superp_serving"),
             cqs <- RcuMap::new(),
             srqs <- RcuMap::new(),
             qps <- RcuMap::new(),
@@ -182,6 +189,35 @@ impl Context {
         left
     }
 
+    /// Takes in what is put into any submission ring for so long, without doorbells.
+    fn serve_for(&self, arg: usize) -> Result {
+        let Serve { usec, rsvd } = read_argument(arg)?;
+        if rsvd != 0 || !(1..=uapi::SUPERP_MAX_SERVE).contains(&usec) {
+            return Err(EINVAL);
+        }
+        let _serving = self.serving.try_lock().ok_or(EBUSY)?;
+        let end = timer::now().saturating_add(u64::from(usec).saturating_mul(1000));
+        let mut result = Ok(());
+        while result.is_ok() && timer::now() < end {
+            for (_, qp) in self.qps.iter() {
+                if let Some(queue) = qp.ring() {
+                    queue.watch(&self.node);
+                }
+            }
+            if kernel::current!().signal_pending() {
+                result = Err(EINTR);
+            }
+            hint::spin_loop();
+            resched();
+        }
+        for (id, qp) in self.qps.iter() {
+            if let Some(queue) = qp.ring() {
+                result = result.and(self.rest(id, queue.unwatch(&self.node)));
+            }
+        }
+        result
+    }
+
     /// mmap(). Process context, with mmap_lock held.
     ///
     /// # Errors
@@ -231,6 +267,7 @@ impl Context {
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
             ioctl::SRQ_CREATE => self.srq_create(arg),
             ioctl::SRQ_DESTROY => self.srq_destroy(arg),
+            ioctl::SERVE => self.serve_for(arg),
             _ => Err(ENOIOCTLCMD),
         }
     }

@@ -26,6 +26,7 @@ enum superp_ring_ioctl {
 	SUPERP_RING_IOC_SRQ_CREATE = SUPERP_IOC_SRQ_CREATE,
 	SUPERP_RING_IOC_SRQ_DESTROY = SUPERP_IOC_SRQ_DESTROY,
 	SUPERP_RING_IOC_RQP_MODIFY = SUPERP_IOC_RQP_MODIFY,
+	SUPERP_RING_IOC_SERVE = SUPERP_IOC_SERVE,
 };
 
 /* Of sock.c, which makes and registers sockets of every type. */

@@ -32,8 +32,8 @@ pub(crate) use c::{
     superp_cq_create as CqCreate, superp_cq_eventfd as CqEventfd, superp_cqe as Cqe,
     superp_ring as Layout, superp_ring_destroy as RingDestroy, superp_rqe as Rqe,
     superp_rqp_connect as RqpConnect, superp_rqp_create as RqpCreate,
-    superp_rqp_modify as RqpModify, superp_segment as Segment, superp_sqe as Sqe,
-    superp_srq_create as SrqCreate,
+    superp_rqp_modify as RqpModify, superp_segment as Segment, superp_serve as Serve,
+    superp_sqe as Sqe, superp_srq_create as SrqCreate,
 };
 
 /// Numbers of the ioctl commands.
@@ -42,8 +42,8 @@ pub(crate) mod ioctl {
         SUPERP_RING_IOC_CQ_CREATE as CQ_CREATE, SUPERP_RING_IOC_CQ_DESTROY as CQ_DESTROY,
         SUPERP_RING_IOC_CQ_EVENTFD as CQ_EVENTFD, SUPERP_RING_IOC_RQP_CONNECT as RQP_CONNECT,
         SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE, SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY,
-        SUPERP_RING_IOC_RQP_MODIFY as RQP_MODIFY, SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE,
-        SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
+        SUPERP_RING_IOC_RQP_MODIFY as RQP_MODIFY, SUPERP_RING_IOC_SERVE as SERVE,
+        SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE, SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
     };
 }
 
@@ -69,6 +69,7 @@ bytes! {
     RqpCreate: 104,
     RqpModify: 8,
     Segment: 16,
+    Serve: 8,
     Sqe: 64,
     SrqCreate: 56,
 }

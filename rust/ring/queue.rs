@@ -63,8 +63,10 @@ struct Flight {
     slots: KVVec<Slot>,
     /// The oldest; what the program sees is a copy.
     head: u32,
-    /// The program must ring for new entries.
+    /// The program must ring for new entries, unless a thread watches.
     wakeup: bool,
+    /// A thread watches the ring.
+    watched: bool,
     /// The queue pair is in the error state.
     failed: bool,
     /// Nobody wants to know any more.
@@ -78,7 +80,7 @@ impl Flight {
     }
 
     fn flags(&self) -> u32 {
-        let wakeup = if self.wakeup {
+        let wakeup = if self.wakeup && !self.watched {
             uapi::SUPERP_RING_NEED_WAKEUP
         } else {
             0
@@ -97,6 +99,8 @@ struct Taking {
     next: u32,
     /// Private copies of those that are being taken in, `BATCH` at most.
     entries: KVec<Sqe>,
+    /// The same as that of the flight, whose lock this saves.
+    watched: bool,
 }
 
 /// The connection of a queue pair. It may have been removed since, and another one made under its id.
@@ -193,6 +197,7 @@ impl Queue {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
             wakeup: true,
+            watched: false,
             failed: false,
             closed: false,
         };
@@ -200,6 +205,7 @@ impl Queue {
         let taking = Taking {
             next: 0,
             entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
+            watched: false,
         };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
@@ -281,6 +287,32 @@ impl Queue {
             return Left::NoRoom;
         }
         Left::Nothing
+    }
+
+    /// Looks at the submission ring once, and takes in what is there. The program need not ring for new
+    /// entries until [`Queue::unwatch`]. Process context.
+    pub(super) fn watch(self: &Arc<Self>, node: &Node) {
+        let mut taking = self.taking.lock();
+        if !taking.watched {
+            self.set_watched(&mut taking, true);
+        }
+        if self.sq.producer() != taking.next {
+            // What finds no room is tried again.
+            self.take_in(node, &mut taking);
+        }
+    }
+
+    /// Nobody watches any more. Serves as [`Queue::serve`], since the program did not ring.
+    pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> Left {
+        self.set_watched(&mut self.taking.lock(), false);
+        self.serve(node)
+    }
+
+    fn set_watched(&self, taking: &mut Taking, watched: bool) {
+        taking.watched = watched;
+        let mut flight = self.flight.lock();
+        flight.watched = watched;
+        self.sq.set_flags(flight.flags());
     }
 
     fn set_wakeup(&self, wakeup: bool) {

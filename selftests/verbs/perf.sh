@@ -49,6 +49,13 @@ queue_pairs() {
 	moves "$1" bw 65536 100 --qps 4 --depth 4
 }
 
+# With a thread that takes requests in, nobody rings.
+polled() {
+	moves "$1" rate 64 3000 --qps 4 --depth 16 --poller || return 1
+	tap_equal true "$(field poller)" "poller" || return 1
+	moves "$1" bw 65536 200 --depth 8 --poller
+}
+
 # The other queue pair of each moves bytes the other way: A's counters and B's both have all of them.
 both_ways() {
 	local before
@@ -169,6 +176,7 @@ for operation in write read send; do
 	tap_case "latency of a $operation, by events" latencies "$operation" --events
 	tap_case "bandwidth of a $operation for a time" by_time "$operation"
 	tap_case "${operation}s of many queue pairs, compared" queue_pairs "$operation"
+	tap_case "${operation}s that a thread takes in, compared" polled "$operation"
 done
 for operation in write read; do
 	tap_case "${operation}s both ways at once, compared" both_ways "$operation"

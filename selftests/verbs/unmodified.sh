@@ -13,9 +13,14 @@ trap nodes_down EXIT
 run() {
 	[ -e /sys/bus/pci ] || { mount -t tmpfs tmpfs /sys/bus && mkdir -p /sys/bus/pci/devices; }
 	grep -q MHz /proc/cpuinfo || mount --bind /tmp/unmodified-cpuinfo /proc/cpuinfo
-	exec superp run -- "$@"
+	exec superp run ${polled:+--poller} -- "$@"
 }
 export -f run
+# with_poller COMMAND…
+with_poller() {
+	local -x polled=1
+	"$@"
+}
 { cat /proc/cpuinfo; echo 'cpu MHz : 1000.000'; } >/tmp/unmodified-cpuinfo
 
 listens() { on "$nodeB" ss -Hltn | grep -q ":$1 "; }
@@ -77,6 +82,13 @@ pingpong() {
 	pair 18515 "$1" -d superp -g "$2" -n 100 -c "${@:3}" || return 1
 	says '^100 iters in' "$client_said" || return 1
 	! says 'invalid data' "$server_said"
+}
+
+# Who has all messages leaves, on a busy machine before the other has counted, whose last messages find no queue pair
+# then. RDMA devices repeat them for a while, in which the other leaves too.
+shared_pingpong() {
+	pingpong ibv_srq_pingpong "$@" && return
+	says 'remote operation error' "$client_said$server_said" && pingpong ibv_srq_pingpong "$@"
 }
 
 # sent FIELD [CID]: by both nodes, over that connection or the one that programs should use.
@@ -159,8 +171,8 @@ connect sunh 1 ext on
 tap_case "ibv_rc_pingpong, polling" pingpong ibv_rc_pingpong 0
 tap_case "ibv_rc_pingpong, by events" pingpong ibv_rc_pingpong 0 -e
 tap_case "ibv_rc_pingpong, by the extended interface" pingpong ibv_rc_pingpong 0 -N
-tap_case "ibv_srq_pingpong, 16 queue pairs" pingpong ibv_srq_pingpong 0
-tap_case "ibv_srq_pingpong, 4 queue pairs, by events" pingpong ibv_srq_pingpong 0 -q 4 -e
+tap_case "ibv_srq_pingpong, 16 queue pairs" shared_pingpong 0
+tap_case "ibv_srq_pingpong, 4 queue pairs, by events" shared_pingpong 0 -q 4 -e
 for program in ib_write_bw ib_read_bw ib_send_bw; do
 	tap_case "$program" perftest 50 65536 "$program"
 done
@@ -171,6 +183,9 @@ tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 8192 ib_write_b
 for program in ib_write_lat ib_send_lat; do
 	tap_case "$program" perftest 50 16 "$program" -s 16
 done
+tap_case "with a poller: ib_write_lat" with_poller perftest 50 16 ib_write_lat -s 16
+tap_case "with a poller: ib_send_bw, both ways" with_poller perftest 50 65536 ib_send_bw -b
+tap_case "with a poller: ibv_rc_pingpong, by events" with_poller pingpong ibv_rc_pingpong 0 -e
 connect sunh 3 ext on partition 7
 tap_case "SUPERP_PARTITION: ibv_rc_pingpong" in_partition pingpong ibv_rc_pingpong 0
 tap_case "SUPERP_PARTITION: ib_write_bw" in_partition perftest 50 65536 ib_write_bw

@@ -392,6 +392,10 @@ enum superp_error {
  *	Take completions, and ring again.  EINTR: the same, because of a signal
  *	while another thread kept submitting.
  *
+ * Instead, a thread may lend itself to the context (SUPERP_IOC_SERVE): while it
+ * does, rings say that they need no doorbell, and it takes entries in as they
+ * come.
+ *
  * Entries are carried out as the operations of a socket are (struct
  * superp_rma), and complete in the order in which they were put in.  The
  * consumer index of the submission ring counts those that have completed: a
@@ -790,6 +794,29 @@ struct superp_rqp_modify {
 	__u32	state;
 };
 
+/* Longest time of struct superp_serve, microseconds. */
+#define SUPERP_MAX_SERVE	1000000u
+
+/**
+ * struct superp_serve - take in what comes, without doorbells: SUPERP_IOC_SERVE
+ * @usec: in, for how long, microseconds, 1 to %SUPERP_MAX_SERVE
+ * @rsvd: zero
+ *
+ * The calling thread looks at the submission rings of all queue pairs again and
+ * again, and takes in what it finds, as doorbells would; SUPERP_RING_NEED_WAKEUP
+ * is not set meanwhile.  It does not sleep: this is for a thread, and a
+ * processor, that has nothing else to do.  Doorbells are possible all the same,
+ * and needed for what they are needed for in the error state.
+ *
+ * Errors: EINVAL, EBUSY (another thread serves the context), EINTR (a signal
+ * came; what had been put in before is taken in).  ENOBUFS: the time is over, and
+ * entries are left for want of room, as by a doorbell.
+ */
+struct superp_serve {
+	__u32	usec;
+	__u32	rsvd;
+};
+
 /**
  * struct superp_ring_destroy - end a queue: SUPERP_IOC_CQ_DESTROY,
  *	SUPERP_IOC_RQP_DESTROY, SUPERP_IOC_SRQ_DESTROY
@@ -817,5 +844,6 @@ struct superp_ring_destroy {
 #define SUPERP_IOC_SRQ_DESTROY	_IOW(SUPERP_IOC_MAGIC, 22, struct superp_ring_destroy)
 #define SUPERP_IOC_RQP_MODIFY	_IOW(SUPERP_IOC_MAGIC, 23, struct superp_rqp_modify)
 #define SUPERP_IOC_CQ_EVENTFD	_IOW(SUPERP_IOC_MAGIC, 24, struct superp_cq_eventfd)
+#define SUPERP_IOC_SERVE	_IOW(SUPERP_IOC_MAGIC, 25, struct superp_serve)
 
 #endif /* _UAPI_LINUX_SUPERP_H */

@@ -159,6 +159,16 @@ pub unsafe extern "C" fn superp_set_cq_eventfd(cq: *mut Cq, fd: c_int) -> c_int 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn superp_serve(context: *mut ContextHandle, usec: u32) -> c_int {
+    // SAFETY: By the contract of the header.
+    let object = unsafe { &*context };
+    match object.context.serve(Duration::from_micros(usec.into())) {
+        Ok(_) => 0,
+        Err(error) => error.errno(),
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn superp_get_cq_event(
     context: *mut ContextHandle,
     timeout: c_int,

@@ -306,6 +306,10 @@ pub(crate) enum ParamVerb {
 
 #[derive(Args)]
 pub(crate) struct Run {
+    /// Give each device that the program opens a thread that takes requests in as they come, and never sleeps,
+    /// instead of ringing doorbells.
+    #[arg(long)]
+    pub(crate) poller: bool,
     /// The program and its arguments.
     #[arg(
         required = true,

@@ -113,6 +113,7 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
         count: run.count,
         duration: Duration::from_secs_f64(run.duration),
         events: run.events,
+        poller: run.poller,
         verify: run.verify,
         patience: Duration::from_secs_f64(run.timeout),
         times: run.measure == Measure::Lat,
@@ -147,7 +148,7 @@ fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure
     let mut object = json!({
         "operation": operation.name(), "measure": format!("{:?}", run.measure).to_lowercase(),
         "peer": run.addr, "local-cid": cid, "size": size, "depth": depth,
-        "queue-pairs": queues, "connections": run.connections, "bidirectional": run.bidirectional, "batch": plan.batch, "events": plan.events, "verified": plan.verify,
+        "queue-pairs": queues, "connections": run.connections, "bidirectional": run.bidirectional, "batch": plan.batch, "events": plan.events, "poller": plan.poller, "verified": plan.verify,
         "operations": result.done, "bytes": bytes, "seconds": seconds,
         "operations-per-second": per_second(result.done), "bytes-per-second": per_second(bytes),
     });

@@ -52,10 +52,14 @@ fn become_program(args: &Run) -> Result<Failure, Failure> {
             .hint("it belongs beside superp, or into ../lib/superp from there; it is built where libibverbs-dev is")
     })?;
     let before = std::env::var_os("LD_PRELOAD");
-    let error = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(words)
-        .env("LD_PRELOAD", preload(&library, before))
-        .exec();
+        .env("LD_PRELOAD", preload(&library, before));
+    if args.poller {
+        command.env(superp_verbs::POLLER_VARIABLE, "1");
+    }
+    let error = command.exec();
     Ok(Failure::io(program.to_string_lossy(), &error))
 }
 

@@ -311,6 +311,17 @@ pub(crate) fn ioctl<T: Argument>(fd: BorrowedFd<'_>, argument: &mut T) -> Result
     checked_int(|| unsafe { libc::ioctl(fd.as_raw_fd(), T::COMMAND as _, argument) }).map(drop)
 }
 
+/// ioctl(2) `SUPERP_IOC_SERVE`; a signal ends it.
+pub(crate) fn serve(fd: BorrowedFd<'_>, usec: u32) -> Result<()> {
+    let argument = uapi::superp_serve { usec, rsvd: 0 };
+    let argument: *const uapi::superp_serve = &argument;
+    // SAFETY: Of the family's commands only this one has the number, and it only reads the struct.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), uapi::SUPERP_IOC_SERVE as _, argument) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
 /// SO_ERROR: the pending error, which is taken. `Ok` without one.
 pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> Result<()> {
     let mut errno: libc::c_int = 0;

@@ -80,7 +80,12 @@ impl Inner {
     fn ring(&self) -> Result<Doorbell> {
         // Before the call: what another thread leaves meanwhile must not be forgotten.
         self.left.store(false, Ordering::Relaxed);
-        match call::doorbell(self.fd.as_fd()) {
+        self.all_taken(call::doorbell(self.fd.as_fd()))
+    }
+
+    /// What a call says of the entries that it was to take in.
+    fn all_taken(&self, result: Result<()>) -> Result<Doorbell> {
+        match result {
             Ok(()) => Ok(Doorbell::Done),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.left.store(true, Ordering::Relaxed);
@@ -257,6 +262,25 @@ impl ContextSocket {
     /// What send(2) says.
     pub fn doorbell(&self) -> Result<Doorbell> {
         self.0.ring()
+    }
+
+    /// Lends the kernel this thread for `time`, at most a second: it takes in what is put into rings of the
+    /// context as it comes, and nobody needs to ring. It does not sleep meanwhile. Also returns when a
+    /// signal came.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY: another thread does it.
+    pub fn serve(&self, time: Duration) -> Result<Doorbell> {
+        let usec = time.as_micros().clamp(1, uapi::SUPERP_MAX_SERVE.into()) as u32;
+        match call::serve(self.as_fd(), usec) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                // It may have left some, too.
+                self.0.left.store(true, Ordering::Relaxed);
+                Ok(Doorbell::Done)
+            }
+            result => self.0.all_taken(result),
+        }
     }
 
     /// Waits until a completion queue that was armed has an event, at most `timeout`. Also returns,

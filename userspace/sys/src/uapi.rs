@@ -57,6 +57,8 @@ pub const SUPERP_MAX_CQ_ENTRIES: u32 = 65536;
 pub const SUPERP_MAX_INLINE: u32 = 32;
 /// Segments of one entry.
 pub const SUPERP_MAX_SEGMENTS: u32 = 16;
+/// Longest time of [`superp_serve`], microseconds.
+pub const SUPERP_MAX_SERVE: u32 = 1_000_000;
 
 /// The queue pair receives from a shared receive queue.
 pub const SUPERP_RQP_SRQ: u32 = 1 << 0;
@@ -136,6 +138,8 @@ pub const SUPERP_IOC_SRQ_DESTROY: u64 = iow(22, size_of::<superp_ring_destroy>()
 pub const SUPERP_IOC_RQP_MODIFY: u64 = iow(23, size_of::<superp_rqp_modify>());
 /// Tell an eventfd.
 pub const SUPERP_IOC_CQ_EVENTFD: u64 = iow(24, size_of::<superp_cq_eventfd>());
+/// Take in what comes, without doorbells.
+pub const SUPERP_IOC_SERVE: u64 = iow(25, size_of::<superp_serve>());
 
 /// Register memory.
 pub const SUPERP_IOC_MR_REG: u64 = iowr(1, size_of::<superp_mr_reg>());
@@ -419,6 +423,12 @@ structs! {
     superp_rqp_modify {
         qp: u32,
         state: u32,
+    }
+
+    /// Take in what comes, without doorbells.
+    superp_serve {
+        usec: u32,
+        rsvd: u32,
     }
 
     /// End a queue.

@@ -220,6 +220,17 @@ impl Context {
         Ok(self.socket.doorbell()?)
     }
 
+    /// Lends the kernel this thread for `time`, at most a second: it takes in what is posted as it comes,
+    /// and posting makes no system call. The thread does not sleep meanwhile. Also returns when a
+    /// signal came. [`Poller`](crate::Poller) is a thread that does nothing else.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY: another thread does it.
+    pub fn serve(&self, time: Duration) -> Result<Doorbell> {
+        Ok(self.socket.serve(time)?)
+    }
+
     /// Waits for an event, at most `timeout`: gives the number of a completion queue that was armed by
     /// [`CompletionQueue::request_notify`] and got a completion since. `None`: the time is over. The
     /// descriptor of the context is readable as long as there is an event.

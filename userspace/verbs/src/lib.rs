@@ -37,7 +37,7 @@
 //! Everything is `Send`. Posting and polling take `&mut self`, since a ring has one producer or one
 //! consumer: threads that share a queue put it into a lock. [`QueuePair::into_split`] gives the two
 //! rings of a queue pair to two threads. A [`Context`] is `Clone` and `Sync`: any thread may make
-//! queues, ring the doorbell and take events.
+//! queues, ring the doorbell and take events. A [`Poller`] takes in what is posted without doorbells.
 //!
 //! # Memory
 //!
@@ -51,6 +51,7 @@ mod context;
 mod device;
 mod error;
 pub mod partition;
+mod poller;
 mod queue;
 mod region;
 mod request;
@@ -59,6 +60,7 @@ pub use completion::{Completion, CompletionQueue, Opcode};
 pub use context::{Context, QueuePairOptions};
 pub use device::{devices, Device, Port};
 pub use error::{AccessFault, CompletionError, Error, Fault, PostError};
+pub use poller::{Poller, POLLER_VARIABLE};
 pub use queue::{
     QueuePair, QueuePairState, ReceiveQueue, SendQueue, SharedReceive, SharedReceiveQueue,
 };

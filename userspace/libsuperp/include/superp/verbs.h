@@ -168,6 +168,11 @@ int superp_set_cq_eventfd(struct superp_cq *cq, int fd);
 int superp_poll_cq(struct superp_cq *cq, int num_entries, struct superp_wc *wc);
 /* EAGAIN: completions are there already; take them first. */
 int superp_req_notify_cq(struct superp_cq *cq);
+/*
+ * Lends the kernel the calling thread for so long, 1 s at most, or until a signal comes: it takes in what is posted as it
+ * comes, and superp_post_send() makes no system call. The thread does not sleep meanwhile. EBUSY: another one does it.
+ */
+int superp_serve(struct superp_context *context, uint32_t usec);
 /* Waits for the event of a completion queue; timeout in ms, -1: without end.  ETIMEDOUT. */
 int superp_get_cq_event(struct superp_context *context, int timeout, struct superp_cq **cq, void **cq_context);
 

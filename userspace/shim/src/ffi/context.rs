@@ -18,7 +18,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use superp_verbs::uapi;
-use superp_verbs::{Device, Part, Port};
+use superp_verbs::{Device, Part, Poller, Port};
 
 // The parts of a request are the program's list.
 const _: () = assert!(
@@ -47,6 +47,7 @@ pub(super) struct RegionInfo {
 pub(super) struct Context {
     public: verbs_context,
     pub(super) context: superp_verbs::Context,
+    _poller: Option<Poller>,
     /// Regions by their keys.
     pub(super) regions: RwLock<HashMap<u32, RegionInfo>>,
     pub(super) router: Arc<Router>,
@@ -71,6 +72,7 @@ pub(super) fn event_fd(flags: c_int) -> Result<OwnedFd, c_int> {
 impl Context {
     pub(super) fn open(device: *mut ibv_device) -> Result<Self, c_int> {
         let context = superp_verbs::Context::open().map_err(errno)?;
+        let poller = Poller::if_wanted(&context).map_err(errno)?;
         let router = Router::new(context.clone())?;
         let mut public = verbs_context {
             query_port: Some(query_port),
@@ -95,6 +97,7 @@ impl Context {
             public,
             router,
             context,
+            _poller: poller,
             regions: RwLock::default(),
             numbers: std::array::from_fn(|_| AtomicU32::new(0)),
             users: Arc::default(),

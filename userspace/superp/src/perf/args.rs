@@ -99,6 +99,9 @@ pub(crate) struct Run {
     /// Sleep until a completion comes, instead of polling for it.
     #[arg(long)]
     pub(crate) events: bool,
+    /// Have another thread take requests in as they come, which never sleeps, instead of ringing doorbells.
+    #[arg(long)]
+    pub(crate) poller: bool,
     /// Compare all bytes that were moved.
     #[arg(long)]
     pub(crate) verify: bool,

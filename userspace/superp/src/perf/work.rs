@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use superp_proto::Code;
 use superp_verbs::{
     Access, Address, Atomic, Completion, CompletionQueue, Context, Error, Memory, MemoryRegion,
-    QueuePair, QueuePairOptions, WorkRequest,
+    Poller, QueuePair, QueuePairOptions, WorkRequest,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub(super) struct Plan {
     pub(super) count: Option<u64>,
     pub(super) duration: Duration,
     pub(super) events: bool,
+    /// A thread takes requests in.
+    pub(super) poller: bool,
     pub(super) verify: bool,
     /// How long to wait for a completion.
     pub(super) patience: Duration,
@@ -79,6 +81,7 @@ pub(super) struct Runner<'a> {
     context: Context,
     cq: CompletionQueue,
     lanes: Vec<Lane>,
+    _poller: Option<Poller>,
     region: MemoryRegion,
     /// Completions that were taken and not yet counted.
     completions: Vec<Completion>,
@@ -131,6 +134,7 @@ impl<'a> Runner<'a> {
             context,
             cq,
             lanes: Vec::new(),
+            _poller: None,
             region,
             completions: Vec::new(),
             scratch: (scratch.clone(), scratch),
@@ -140,6 +144,9 @@ impl<'a> Runner<'a> {
             runner.lanes.push(lane);
         }
         runner.connect()?;
+        if plan.poller {
+            runner._poller = Some(Poller::new(&runner.context).map_err(failed("poller"))?);
+        }
         Ok(runner)
     }
 
