@@ -51,13 +51,16 @@ programs:
 	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
 	userspace/libsuperp/link $(PROGRAMS)/release
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' userspace/libsuperp/libsuperp.pc.in >$(PROGRAMS)/libsuperp.pc
+	for unit in agent/superp-agent manager/superp-cm; do \
+		sed 's|/usr/local/|$(PREFIX)/|' userspace/$$unit.service >$(PROGRAMS)/$${unit#*/}.service || exit; done
 
 PREFIX ?= /usr/local
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
 to := $(DESTDIR)$(PREFIX)
 programs_install: programs
-	install -D -t $(to)/bin $(PROGRAMS)/release/superp
+	install -D -t $(to)/bin $(PROGRAMS)/release/superp $(PROGRAMS)/release/superp-agent $(if $(PROTOC),$(PROGRAMS)/release/superp-cm)
 	install -D -t $(to)/libexec/superp userspace/slurm/superp-prolog userspace/slurm/superp-epilog
+	install -D -m 644 -t $(to)/lib/systemd/system $(PROGRAMS)/superp-agent.service $(if $(PROTOC),$(PROGRAMS)/superp-cm.service)
 	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
 	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
 	$(if $(VERBS),install -D -m 644 -t $(to)/lib/superp $(PROGRAMS)/release/libsuperp_preload.so)

@@ -306,7 +306,7 @@ def told_to_systemd():
         b.process.terminate()
         same(b.process.wait(), 0, "status of an agent that is told to end")
         b.up(NOTIFY_SOCKET=str(path), WATCHDOG_USEC="200000")
-        told = [listener.recv(100) for _ in range(3)]
+        told = [listener.recv(100).strip() for _ in range(3)]
         same(told, [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"], "what systemd is told")
 
 

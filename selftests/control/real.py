@@ -4,6 +4,8 @@
 import http.client
 import json
 import os
+import pathlib
+import re
 import subprocess
 import time
 
@@ -11,6 +13,10 @@ from node import run, same
 
 HOME = os.open("/proc/self/ns/net", os.O_RDONLY)
 AGENT = "/superp/build/userspace/release/superp-agent"
+UNIT = pathlib.Path("/superp/userspace/agent/superp-agent.service").read_text()
+# It is run with the capabilities that its unit leaves it.
+CAPABILITIES = re.search(r"^CapabilityBoundingSet=(.+)$", UNIT, re.MULTILINE)[1].lower().replace("cap_", "").split()
+BOUNDING_SET = "--bounding-set=" + ",".join(["-all", *(f"+{name}" for name in CAPABILITIES)])
 
 
 def until(what, test, seconds=20):
@@ -34,7 +40,7 @@ class Agent:
 
     def command(self, *arguments, state=None):
         return (
-            "ip", "netns", "exec", self.namespace, AGENT,
+            "ip", "netns", "exec", self.namespace, "setpriv", "--no-new-privs", "--inh-caps=-all", BOUNDING_SET, AGENT,
             "--state-dir", str(state or self.state), "--run-dir", str(self.scratch / "run"), *arguments,
         )  # fmt: skip
 

@@ -8,7 +8,6 @@ mod check;
 mod device;
 mod kernel;
 mod metrics;
-mod notify;
 mod plan;
 mod reap;
 mod reports;
@@ -17,6 +16,7 @@ mod store;
 use agent::Agent;
 use clap::{Parser, ValueEnum};
 use reports::Log;
+use sd_notify::NotifyState;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -127,6 +127,13 @@ fn failure(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())
 }
 
+/// Tells the service manager that started this, if one did.
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
 async fn run(args: Args) -> io::Result<()> {
     let tls = match &args.tls {
         Some(dir) => {
@@ -185,12 +192,12 @@ async fn run(args: Args) -> io::Result<()> {
         tls,
         std::future::pending(),
     );
-    notify::tell("READY=1");
+    tell(NotifyState::Ready);
 
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
-    let watchdog = notify::watchdog().unwrap_or(LOOK).min(LOOK);
-    let mut ticks = tokio::time::interval(watchdog);
+    let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
+    let mut ticks = tokio::time::interval(limit.map_or(LOOK, |limit| LOOK.min(limit / 2)));
     tokio::pin!(serving);
     let result = loop {
         tokio::select! {
@@ -208,14 +215,14 @@ async fn run(args: Args) -> io::Result<()> {
                 }
                 let agent = agent.clone();
                 match tokio::task::spawn_blocking(move || agent.probe()).await {
-                    Ok(Ok(())) => notify::tell("WATCHDOG=1"),
+                    Ok(Ok(())) => tell(NotifyState::Watchdog),
                     Ok(Err(error)) => tracing::error!(%error, "the kernel does not answer"),
                     Err(error) => tracing::error!(%error, "the kernel does not answer"),
                 }
             }
         }
     };
-    notify::tell("STOPPING=1");
+    tell(NotifyState::Stopping);
     if result.is_ok() {
         tracing::info!("ends; connections go on without it");
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp-cm serve`: be the manager, or wait to be it.
 
+use sd_notify::NotifyState;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,6 +102,32 @@ impl End {
     }
 }
 
+/// Tells the service manager that started this, if one did.
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
+/// Tells the service manager's watchdog again and again that this process lives: while it leads, by making
+/// decisions.
+async fn watched(manager: Option<&Manager>) -> Infallible {
+    let Some(limit) = sd_notify::watchdog_enabled() else {
+        return std::future::pending().await;
+    };
+    let pause = limit / 4;
+    loop {
+        let alive = match manager {
+            Some(manager) => manager.is_alive(pause).await,
+            None => true,
+        };
+        if alive {
+            tell(NotifyState::Watchdog);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Messages go to standard error.
 pub(crate) fn log() {
     tracing_subscriber::fmt()
@@ -140,13 +168,16 @@ pub(crate) async fn run(args: Serve) -> Result<(), String> {
         let store = Sqlite::open(&args.store).map_err(|error| error.to_string())?;
         let manager = start(Box::new(store), args.term, way)?;
         tracing::info!("listening at {address}, term {}", term(&manager));
+        tell(NotifyState::Ready);
         let router = api::router(manager.clone());
         let served = tokio::spawn(serve(listener, router, config, stopped));
         let result = tokio::select! {
             why = manager.failed() => Err(why),
             // Everything that matters is stored.
             () = end.told() => Ok(()),
+            never = watched(Some(&manager)) => match never {},
         };
+        tell(NotifyState::Stopping);
         tracing::info!("ends; the fabric goes on without it");
         manager.end();
         stop.send_replace(true);
@@ -157,9 +188,11 @@ pub(crate) async fn run(args: Serve) -> Result<(), String> {
     let standby = Standby::new("etcd was not asked yet who leads");
     let served = tokio::spawn(serve(listener, standby.router(), config, stopped));
     tracing::info!("listening at {address}");
+    tell(NotifyState::Ready);
     let result = tokio::select! {
         result = lead(&args, way, &url, &standby) => result,
         () = end.told() => Ok(None),
+        never = watched(None) => match never {},
     };
     let result = match result {
         Ok(Some((manager, lease))) => {
@@ -167,6 +200,7 @@ pub(crate) async fn run(args: Serve) -> Result<(), String> {
                 why = manager.failed() => Err(why),
                 why = lease.over() => Err(why),
                 () = end.told() => Ok(()),
+                never = watched(Some(&manager)) => match never {},
             };
             // First: from here on it gives no commands.
             lease.resign();
@@ -177,6 +211,7 @@ pub(crate) async fn run(args: Serve) -> Result<(), String> {
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
+    tell(NotifyState::Stopping);
     stop.send_replace(true);
     finish(served).await;
     result
