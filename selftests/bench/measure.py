@@ -8,6 +8,7 @@ else the machine does meets all alike. With --smoke: one round, too short to say
 import argparse
 import contextlib
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -40,6 +41,8 @@ PINGPONG = TOP / "build/selftests/bench/pingpong"
 PORTS = {"sleep": 4001, "spin": 4002}
 RDS = TOP / "build/selftests/bench/rds"
 RDS_PORT = 4003
+# How requests get to the kernel: by doorbells, or taken in by a thread.
+HOW = {"": (), "-poller": ("--poller",)}
 # Connections: of each encapsulation, and one that does not pack requests.
 SUNH, UDP, UNPACKED = 1, 2, 3
 
@@ -127,12 +130,12 @@ class Bench:
         self.sent_again[cid] = total
         return total - before
 
-    def superp(self, cid, operation, measure, size, queue_pairs=1):
+    def superp(self, cid, operation, measure, size, queue_pairs=1, options=()):
         """One run, in which all that is moved is compared with what should be moved."""
         found = json.loads(
             self.nodes.superp(
                 1, "-j", "perf", operation, measure, "10.23.0.2", "--cid", str(cid), "--qps", str(queue_pairs),
-                "--size", str(size), "--duration", str(self.ms / 1000), "--verify",
+                "--size", str(size), "--duration", str(self.ms / 1000), "--verify", *options,
             )  # fmt: skip
         )
         if not found["verified"]:
@@ -313,15 +316,16 @@ def figures(bench):
     yield "frames-rate", "op/s", "frames", lambda: bench.frames(64)[0]
     for name, size in SIZES.items():
         yield f"frames-{name}", "B/s", "frames", lambda size=size: bench.frames(size)[1]
-    for way, cid in (("sunh", SUNH), ("udp", UDP)):
-        for operation in ("write", "read"):
-            for name, size in SIZES.items():
-                yield (
-                    f"{way}-{operation}-{name}", "B/s", "superp",
-                    lambda cid=cid, operation=operation, size=size: bench.superp(cid, operation, "bw", size),
-                )  # fmt: skip
-        yield f"{way}-write-latency", "ns", "superp", lambda cid=cid: bench.superp(cid, "write", "lat", 8)
-        yield f"{way}-write-rate", "op/s", "superp", lambda cid=cid: bench.superp(cid, "write", "rate", 64)
+    for how, options in HOW.items():
+        for way, cid in (("sunh", SUNH), ("udp", UDP)):
+            one = functools.partial(bench.superp, cid, options=options)
+            for operation in ("write", "read"):
+                for name, size in SIZES.items():
+                    yield f"{way}-{operation}-{name}{how}", "B/s", "superp", functools.partial(one, operation, "bw", size)
+            yield f"{way}-write-latency{how}", "ns", "superp", functools.partial(one, "write", "lat", 8)
+            yield f"{way}-write-rate{how}", "op/s", "superp", functools.partial(one, "write", "rate", 64)
+        unpacked = functools.partial(bench.superp, UNPACKED, "write", "rate", 64, options=options)
+        yield f"sunh-write-rate-unpacked{how}", "op/s", "superp", unpacked
     for name, size in SIZES.items():
         yield f"sunh-send-{name}", "B/s", "superp", lambda size=size: bench.superp(SUNH, "send", "bw", size)
     yield "sunh-send-rate", "op/s", "superp", lambda: bench.superp(SUNH, "send", "rate", 64)
@@ -338,7 +342,6 @@ def figures(bench):
         )  # fmt: skip
     for way, cid in (("sunh", SUNH), ("udp", UDP)):
         yield f"{way}-write-processor", "s/GiB", "superp", lambda cid=cid: bench.superp_processor(cid)
-    yield "sunh-write-rate-unpacked", "op/s", "superp", lambda: bench.superp(UNPACKED, "write", "rate", 64)
     yield "tcp-stream", "B/s", "tcp", bench.tcp_stream
     yield "tcp-processor", "s/GiB", "tcp", bench.tcp_processor
     yield "datagrams", "B/s", "tcp", bench.datagrams

@@ -26,14 +26,17 @@ MACHINE = {
     "cpu": "some", "cpus": 2, "kernel": "1", "source": "none", "load-before": [0, 0, 0], "load-after": [1.5, 0, 0],
 }  # fmt: skip
 # What must be here: all but RDS and rxe, which this home's kernel does not have.
-PRESENT = (
-    "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
+BOTH_WAYS = (
     "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
     "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
+    "sunh-write-rate-unpacked",
+)  # fmt: skip
+PRESENT = (
+    "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
     "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-rate", "sunh-send-latency",
     "sunh-write-rate-16qp", "sunh-write-rate-256qp",
     "sunh-write-rate-64conn", "sunh-write-rate-1024conn", "sunh-write-processor", "udp-write-processor", "tcp-processor",
-    "datagrams", "sunh-write-rate-unpacked",
+    "datagrams", *BOTH_WAYS, *(f"{name}-poller" for name in BOTH_WAYS),
 )  # fmt: skip
 ABSENT = (
     "rds-rate", "rds-64KiB", "rds-1MiB", "rds-pingpong-sleep", "rds-pingpong-spin",
