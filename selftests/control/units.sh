@@ -11,6 +11,8 @@ nodes=(fx1 fx2)
 export SUPERP_MANAGER=https://10.99.0.1:7778
 units=(superp-agent superp-cm)
 top=$(cd .. && pwd)
+# The host's first program, seen from here.
+init=''
 
 # What runs in mounts and a process namespace of its own, and becomes the host's first program: "make install",
 # on a root that can be written only here.
@@ -53,8 +55,14 @@ shown() { host systemctl show -P "$2" "$1"; }
 active() { [ "$(shown "$1" ActiveState)" = active ]; }
 restarts() { [ "$(shown "$1" NRestarts)" -ge "$2" ]; }
 # again UNIT COUNT: systemd has started it so many times again, and it is ready.
-again() { nodes_wait 60 restarts "$1" "$2" && nodes_wait 20 active "$1" || { log "$1"; return 1; }; }
+again() {
+	nodes_wait 60 restarts "$1" "$2" || { log "$1"; return 1; }
+	nodes_wait 20 active "$1" || { log "$1"; return 1; }
+}
 log() { host journalctl -q -o cat -n 30 -u "$1"; }
+
+# started_by PID: whether it has started the host's first program.
+started_by() { init=$(pgrep -P "$1"); }
 
 host_boots() {
 	local shell
@@ -71,7 +79,7 @@ host_boots() {
 		exec unshare --mount --pid --uts --ipc --cgroup --fork --kill-child bash -euc "units=($units_exported); host_init"
 	' $$ >"$folder/systemd" 2>&1 </dev/null &
 	shell=$!
-	nodes_wait 20 eval 'init=$(pgrep -P '$shell')' || { cat "$folder/systemd"; return 1; }
+	nodes_wait 20 started_by "$shell" || { cat "$folder/systemd"; return 1; }
 	nodes_wait 100 eval 'host systemctl is-active -q basic.target 2>/dev/null' || { cat "$folder/systemd"; return 1; }
 }
 
