@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The C library: a thread that is lent to a context takes in what is posted. */
+/* The C library: a thread that is lent to a context takes in what is posted; no doorbells but those needed. */
+#include <fcntl.h>
 #include <pthread.h>
 
 #include "superp_test.h"
@@ -118,6 +119,39 @@ TEST_F(serve, one_thread_at_a_time)
 	EXPECT_EQ(EBUSY, error ?: lent.error);
 	__atomic_store_n(&lent.stop, true, __ATOMIC_RELAXED);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
+/* With one outstanding write every completion fills the queue of a latency test. */
+TEST_F(serve, taking_from_a_full_queue_rings_no_doorbell)
+{
+	struct superp_sge sge = { .addr = (uintptr_t)self->memory, .length = 64, .lkey = self->mr->lkey };
+	struct superp_send_wr wr = { .opcode = SUPERP_OP_WRITE, .send_flags = SUPERP_SEND_SIGNALED, .sg_list = &sge,
+				     .num_sge = 1, .remote_addr = self->target->rma_addr };
+	struct sockaddr_superp name = superp_name(&node_b, SUPERP_ENCAP_SUNH, 0);
+	struct superp_cq *cq = superp_create_cq(self->context, 1, NULL);
+	struct superp_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_send_sge = 1 };
+	int fd = superp_context_fd(self->context), null = open("/dev/null", O_RDWR), kept = dup(fd), taken = 0, ms;
+	struct superp_qp *qp = superp_create_qp(self->context, &attr);
+	struct superp_wc wc;
+
+	ASSERT_LE(0, null);
+	ASSERT_LE(0, kept);
+	ASSERT_NE(NULL, qp);
+	ASSERT_EQ(0, superp_connect_qp(qp, &name, NULL));
+	ASSERT_EQ(0, superp_post_send(qp, &wr, NULL));
+	/* From here a doorbell would fail. */
+	ASSERT_EQ(fd, dup2(null, fd));
+	for (ms = WAIT_MS; !taken && ms; ms--) {
+		taken = superp_poll_cq(cq, 1, &wc);
+		usleep(1000);
+	}
+	ASSERT_EQ(fd, dup2(kept, fd));
+	EXPECT_EQ(1, taken);
+	EXPECT_EQ(0, wc.status);
+	EXPECT_EQ(0, superp_destroy_qp(qp));
+	EXPECT_EQ(0, superp_destroy_cq(cq));
+	close(kept);
+	close(null);
 }
 
 SUPERP_TEST_MAIN

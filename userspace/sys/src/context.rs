@@ -13,11 +13,8 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Words of a bitmap of queue pairs.
-const WORDS: usize = uapi::SUPERP_MAX_RING_QPS as usize / 64;
 
 /// What a doorbell did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +156,7 @@ impl ContextSocket {
         let inner = Arc::new(CqInner {
             context: self.0.clone(),
             number: create.cq,
-            users: Default::default(),
+            users: Mutex::default(),
         });
         let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
         let ring = Consumer::new(Arc::new(mapping), &create.ring)?;
@@ -236,13 +233,12 @@ impl ContextSocket {
             cqs: [send_cq.inner.clone(), recv_cq.inner.clone()],
             _srq: srq.cloned(),
         });
-        for cq in &qp.cqs {
-            cq.user(create.qp)
-                .0
-                .fetch_or(cq.user(create.qp).1, Ordering::Relaxed);
-        }
         let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
         let mapping = Arc::new(mapping);
+        for cq in &qp.cqs {
+            let flags = Flags::new(mapping.clone(), &create.sq)?;
+            cq.with_users(|users| users.push((create.qp, flags)));
+        }
         let ring = Producer::new(mapping.clone(), &create.sq, send.segments)?;
         let receive = match size.entries {
             0 => None,
@@ -392,25 +388,24 @@ impl SharedReceiveRing {
 struct CqInner {
     context: Arc<Inner>,
     number: u32,
-    /// Bits of the queue pairs that complete here.
-    users: [AtomicU64; WORDS],
+    /// Queue pairs that complete here, with the flags of their submission rings.
+    users: Mutex<Vec<(u32, Flags)>>,
 }
 
 impl CqInner {
-    fn user(&self, qp: u32) -> (&AtomicU64, u64) {
-        (&self.users[qp as usize / 64 % WORDS], 1 << (qp % 64))
+    fn with_users<T>(&self, work: impl FnOnce(&mut Vec<(u32, Flags)>) -> T) -> T {
+        work(&mut self.users.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has the kernel look at all queue pairs that complete here.
-    fn set_bells(&self) {
-        for (index, word) in self.users.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                self.context
-                    .set_bell(index as u32 * 64 + bits.trailing_zeros());
-                bits &= bits - 1;
-            }
-        }
+    /// Has the kernel look at all queue pairs in the error state that complete here; whether there are any.
+    fn set_bells(&self) -> bool {
+        self.with_users(|users| {
+            let failed = users.iter().filter(|(_, flags)| flags.failed());
+            failed
+                .map(|(number, _)| self.context.set_bell(*number))
+                .count()
+                > 0
+        })
     }
 }
 
@@ -457,10 +452,7 @@ impl Cq {
         });
         let context = &self.inner.context;
         // Receive entries of a queue pair that failed may wait for room.
-        let flush = count > 0 && (was_full || failed);
-        if flush {
-            self.inner.set_bells();
-        }
+        let flush = count > 0 && (was_full || failed) && self.inner.set_bells();
         if flush || context.left.load(Ordering::Relaxed) {
             context.ring()?;
         }
@@ -611,8 +603,7 @@ impl Qp {
 impl Drop for Qp {
     fn drop(&mut self) {
         for cq in &self.cqs {
-            let (word, mask) = cq.user(self.number);
-            word.fetch_and(!mask, Ordering::Relaxed);
+            cq.with_users(|users| users.retain(|(number, _)| *number != self.number));
         }
         let fd = self.context.fd.as_fd();
         let _ = call::destroy(fd, uapi::SUPERP_IOC_RQP_DESTROY, self.number);
@@ -640,6 +631,11 @@ impl Flags {
         std::sync::atomic::fence(Ordering::SeqCst);
         let word = self.mapping.word(self.offset);
         word.map_or(0, |word: &AtomicU32| word.load(Ordering::Relaxed))
+    }
+
+    /// Whether the queue pair is in the error state.
+    fn failed(&self) -> bool {
+        self.load() & uapi::SUPERP_RING_ERROR != 0
     }
 }
 
@@ -739,7 +735,7 @@ impl ReceiveRing {
     /// looks when the doorbell of the context rings.
     pub fn publish(&mut self) -> bool {
         self.ring.publish();
-        let bell = self.flags.load() & uapi::SUPERP_RING_ERROR != 0;
+        let bell = self.flags.failed();
         if bell {
             self.qp.context.set_bell(self.qp.number);
         }
