@@ -20,7 +20,7 @@ use crate::{
 };
 
 use space::Place;
-pub(crate) use space::Space;
+pub(crate) use space::{Nearby, Space};
 
 /// The peer may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;

@@ -399,7 +399,7 @@ pub(crate) fn attach(
     skb: &mut SkBuff,
 ) -> Result {
     if copied {
-        pages.copy_out(offset, skb.extend(len).ok_or(EINVAL)?)
+        pages.append(offset, len, skb)
     } else {
         pages.add_frags(offset, len, skb)
     }

@@ -19,7 +19,7 @@ use crate::{
     node::{Node, BUDGET_PERIOD},
     proto::{Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
     qp::Qp,
-    region,
+    region::{self, Nearby},
     socket::{Beside, MsgMeta, Refused},
     MAX_MESSAGE,
 };
@@ -156,6 +156,7 @@ struct Target<'a> {
     flows: &'a mut Flows,
     stats: &'a mut ConnStats,
     skb: &'a SkBuff,
+    near: &'a mut Nearby,
 }
 
 impl Target<'_> {
@@ -340,8 +341,8 @@ impl Target<'_> {
 impl Owner for Target<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self.conn.node.region_at(address).ok_or(Code::ACCESS_KEY);
-        let placed = region.and_then(|region| {
+        let region = self.near.at(&self.conn.node, address);
+        let placed = region.ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
             region
@@ -363,9 +364,8 @@ impl Owner for Target<'_> {
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code> {
         let partition = self.conn.identity.partition;
         let allowed = self
-            .conn
-            .node
-            .region_at(address)
+            .near
+            .at(&self.conn.node, address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 region.remote_offset(address, len.into(), region::REMOTE_READ, partition)
@@ -382,9 +382,8 @@ impl Owner for Target<'_> {
     fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
         let partition = self.conn.identity.partition;
         let done = self
-            .conn
-            .node
-            .region_at(atomic.address)
+            .near
+            .at(&self.conn.node, atomic.address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 let access = region::REMOTE_ATOMIC;
@@ -554,7 +553,14 @@ fn parse(skb: &SkBuff, lite: bool) -> Result<Packet<'_>, DropReason> {
 
 impl Inner {
     /// Gives one packet to the core. `release`: it was held and its turn has come.
-    fn process(&mut self, conn: &Conn, skb: &SkBuff, now: u64, release: bool) -> Received {
+    fn process(
+        &mut self,
+        conn: &Conn,
+        skb: &SkBuff,
+        near: &mut Nearby,
+        now: u64,
+        release: bool,
+    ) -> Received {
         let packet = match parse(skb, conn.identity.config.lite) {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
@@ -572,6 +578,7 @@ impl Inner {
             flows,
             stats,
             skb,
+            near,
         };
         if release {
             proto.release(now, &packet, &mut target)
@@ -600,8 +607,9 @@ impl Conn {
     pub(crate) fn receive(self: &Arc<Self>, path: usize, mut packets: Burst) {
         let now = timer::now();
         let mut inner = self.inner.lock();
+        let mut near = Nearby::new();
         while let Some(skb) = packets.pop() {
-            if let Err(reason) = self.take(&mut inner, path, skb, now) {
+            if let Err(reason) = self.take(&mut inner, path, skb, &mut near, now) {
                 self.node.count_drop(reason);
             }
         }
@@ -615,6 +623,7 @@ impl Conn {
         inner: &mut Inner,
         path: usize,
         mut skb: SkBuff,
+        near: &mut Nearby,
         now: u64,
     ) -> Result<(), DropReason> {
         if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
@@ -629,7 +638,7 @@ impl Conn {
             return Err(DropReason::TooShort);
         }
         let unacked = inner.proto.unacked_psn();
-        let received = inner.process(self, &skb, now, false);
+        let received = inner.process(self, &skb, near, now, false);
         inner.ways.received(path);
         if inner.proto.unacked_psn() != unacked {
             inner.ways.confirm(path);
@@ -650,7 +659,7 @@ impl Conn {
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };
-            match inner.process(self, &held, now, true) {
+            match inner.process(self, &held, near, now, true) {
                 Received::Dropped(reason) => self.node.count_drop(reason),
                 _ => held.consume(),
             }

@@ -15,7 +15,8 @@ use crate::{
         wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, RequestPayload, SubmitError,
         Transmit,
     },
-    region, ring,
+    region::{self, Nearby},
+    ring,
     work::{self, Patience, Work, WorkOp},
 };
 
@@ -487,6 +488,7 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
+        let mut near = Nearby::new();
         // With the lock held, all of them leave by this CPU. CAST: Lanes are told apart by their low bits.
         inner.proto.set_lane(CpuId::current().as_u32() as u8);
         while inner.out.due().is_none_or(|due| due <= now) {
@@ -512,7 +514,7 @@ impl Conn {
                 self.flush(inner, now);
                 continue;
             }
-            if let Some(skb) = self.packet(inner, way, &transmit) {
+            if let Some(skb) = self.packet(inner, way, &transmit, &mut near) {
                 self.enqueue(inner, way, transmit, skb, now);
             }
         }
@@ -563,9 +565,15 @@ impl Conn {
     }
 
     /// The packet of a transmission; none if it counts as lost.
-    fn packet(&self, inner: &mut Inner, way: usize, transmit: &Transmit) -> Option<SkBuff> {
+    fn packet(
+        &self,
+        inner: &mut Inner,
+        way: usize,
+        transmit: &Transmit,
+        near: &mut Nearby,
+    ) -> Option<SkBuff> {
         let headroom = inner.ways.path(way)?.headroom();
-        match self.build(&inner.proto, &mut inner.flows, headroom, transmit) {
+        match self.build(&inner.proto, &mut inner.flows, near, headroom, transmit) {
             Ok(skb) => Some(skb),
             Err(BuildError::NoMemory) => {
                 count(&mut inner.stats.tx_no_memory, 1);
@@ -576,7 +584,7 @@ impl Conn {
                     inner.proto.refuse_reply(reply.xid, code);
                 }
                 let filler = transmit.without_payload();
-                self.build(&inner.proto, &mut inner.flows, headroom, &filler)
+                self.build(&inner.proto, &mut inner.flows, near, headroom, &filler)
                     .ok()
             }
         }
@@ -587,6 +595,7 @@ impl Conn {
         &self,
         proto: &Connection<Kernel>,
         flows: &mut flow::Flows,
+        near: &mut Nearby,
         headroom: usize,
         transmit: &Transmit,
     ) -> Result<SkBuff, BuildError> {
@@ -628,32 +637,36 @@ impl Conn {
                 for work in active.works().take(num_ops.into()) {
                     work.attach(first, request.len as usize, copied, &mut skb)
                         .map_err(no_memory)?;
-                    skb.put_zero(request.pad.into()).map_err(no_memory)?;
+                    if request.pad > 0 {
+                        skb.put_zero(request.pad.into()).map_err(no_memory)?;
+                    }
                 }
             }
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
                 for read in proto.reply_reads(reply) {
-                    self.attach_reply(read.address, reply.len, copied, &mut skb)?;
-                    skb.put_zero(reply.pad.into()).map_err(no_memory)?;
+                    self.attach_reply(near, read.address, reply.len, copied, &mut skb)?;
+                    if reply.pad > 0 {
+                        skb.put_zero(reply.pad.into()).map_err(no_memory)?;
+                    }
                 }
             }
         }
         Ok(skb)
     }
 
-    /// Attaches bytes that the peer reads. The region is looked up for every packet: after its
-    /// release none of its memory leaves any more.
+    /// Attaches bytes that the peer reads. The region is looked up when they leave: after its release
+    /// none of its memory does any more.
     fn attach_reply(
         &self,
+        near: &mut Nearby,
         address: u64,
         len: u32,
         copied: bool,
         skb: &mut SkBuff,
     ) -> Result<(), BuildError> {
-        let region = self
-            .node
-            .region_at(address)
+        let region = near
+            .at(&self.node, address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let offset = region
             .remote_offset(

@@ -17,6 +17,7 @@ void superp_skb_consume(struct sk_buff *skb);
 u32 superp_skb_len(const struct sk_buff *skb);
 const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len);
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len);
+int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len);
 int superp_skb_pad(struct sk_buff *skb, u32 len);
 bool superp_skb_may_pull(struct sk_buff *skb, u32 len);
 bool superp_skb_pull(struct sk_buff *skb, u32 len);

@@ -10,6 +10,7 @@
 
 #include "kapi_defer.h"
 #include "kapi_pages.h"
+#include "kapi_skb.h"
 
 /* Most bytes in one range: a larger array of pages cannot be allocated. */
 #define SUPERP_PAGES_MAX	BIT_ULL(39)
@@ -442,22 +443,26 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 }
 
 /**
- * superp_pages_copy_out - copy bytes of a range
+ * superp_pages_append - copy bytes of a range behind the linear part of a packet
  * @pages: the range
  * @offset: of the first byte
- * @to: where they go
  * @len: how many bytes
+ * @skb: the packet
  *
  * Context: any.
- * Return: 0, or -ERANGE outside of the range.
+ * Return: 0, -ERANGE outside of the range, -EMSGSIZE where superp_skb_extend() has no place for them.
  */
-int superp_pages_copy_out(struct superp_pages *pages, u64 offset, u8 *to, u32 len)
+int superp_pages_append(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb)
 {
 	struct page *page;
 	u32 in_page, n;
+	u8 *to;
 
 	if (!superp_pages_has(pages, offset, len))
 		return -ERANGE;
+	to = superp_skb_extend(skb, len);
+	if (!to)
+		return -EMSGSIZE;
 	while (len) {
 		page = superp_pages_at(pages, offset, &in_page);
 		n = min(len, PAGE_SIZE - in_page);

@@ -106,6 +106,15 @@ impl Pages {
         to_result(unsafe { c::superp_pages_add_frags(self.0.as_ptr(), offset, n, skb.as_ptr()) })
     }
 
+    /// Copies `len` bytes from `offset` behind the linear part of a packet. Any context.
+    ///
+    /// Errors: `ERANGE` outside of the range, others as of [`SkBuff::put`].
+    pub(crate) fn append(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
+        let n = self.check(offset, len)?;
+        // SAFETY: By the invariants of both types.
+        to_result(unsafe { c::superp_pages_append(self.0.as_ptr(), offset, n, skb.as_ptr()) })
+    }
+
     /// Copies `len` bytes at `skb_offset` of a packet to `offset`. Any context.
     ///
     /// Errors: `ERANGE` outside of the range, `EFAULT` outside of the packet.
@@ -121,15 +130,6 @@ impl Pages {
         // SAFETY: By the invariants of both types.
         to_result(unsafe {
             c::superp_pages_copy_from_skb(self.0.as_ptr(), offset, skb.as_ptr(), skb_offset, n)
-        })
-    }
-
-    /// Copies the bytes from `offset` on into `to`. Any context. Errors: `ERANGE`.
-    pub(crate) fn copy_out(&self, offset: u64, to: &mut [u8]) -> Result {
-        let len = self.check(offset, to.len())?;
-        // SAFETY: By the type invariant; `to` is valid for `len` bytes.
-        to_result(unsafe {
-            c::superp_pages_copy_out(self.0.as_ptr(), offset, to.as_mut_ptr(), len)
         })
     }
 

@@ -141,18 +141,36 @@ const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len)
 }
 
 /**
- * superp_skb_extend - append zero bytes to the linear part
+ * superp_skb_extend - append to the linear part
  * @skb: the packet
- * @len: how many
+ * @len: how many bytes
  *
- * Return: the first of them, or NULL if others share the packet's memory, if data follows the
- * linear part, or if there is no room.
+ * Return: the first of them, which have to be written, or NULL if others share the packet's memory, if
+ * data follows the linear part, or if there is no room.
  */
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len)
 {
 	if (skb_cloned(skb) || skb_is_nonlinear(skb) || len > skb_tailroom(skb))
 		return NULL;
-	return skb_put_zero(skb, len);
+	return skb_put(skb, len);
+}
+
+/**
+ * superp_skb_put - append bytes to the linear part
+ * @skb: the packet
+ * @from: the bytes
+ * @len: how many
+ *
+ * Return: 0, or -EMSGSIZE where superp_skb_extend() has no place for them.
+ */
+int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len)
+{
+	u8 *to = superp_skb_extend(skb, len);
+
+	if (!to)
+		return -EMSGSIZE;
+	memcpy(to, from, len);
+	return 0;
 }
 
 /**
@@ -166,13 +184,19 @@ int superp_skb_pad(struct sk_buff *skb, u32 len)
 {
 	unsigned int nr = skb_shinfo(skb)->nr_frags;
 	struct page *page = ZERO_PAGE(0);
+	u8 *to;
 
 	if (skb_cloned(skb) || skb_has_frag_list(skb))
 		return -EINVAL;
 	if (!len)
 		return 0;
-	if (!skb_is_nonlinear(skb))
-		return superp_skb_extend(skb, len) ? 0 : -EMSGSIZE;
+	if (!skb_is_nonlinear(skb)) {
+		to = superp_skb_extend(skb, len);
+		if (!to)
+			return -EMSGSIZE;
+		memset(to, 0, len);
+		return 0;
+	}
 	if (len > PAGE_SIZE || nr >= MAX_SKB_FRAGS)
 		return -EMSGSIZE;
 	get_page(page);

@@ -76,21 +76,14 @@ impl SkBuff {
         unsafe { slice::from_raw_parts(data, len as usize) }
     }
 
-    /// Appends `len` zero bytes to the linear part and returns them. `None` if there is no room
-    /// for them, if other data follows the linear part, or if the packet was sliced.
-    pub(crate) fn extend(&mut self, len: usize) -> Option<&mut [u8]> {
-        let n = len.try_into().ok()?;
-        // SAFETY: By the type invariant.
-        let data = NonNull::new(unsafe { c::superp_skb_extend(self.as_ptr(), n) })?;
-        // SAFETY: These are `len` initialised bytes which nobody else sees.
-        Some(unsafe { slice::from_raw_parts_mut(data.as_ptr(), len) })
-    }
-
-    /// Appends bytes to the linear part; errors as [`SkBuff::extend`]: `EMSGSIZE`.
+    /// Appends bytes to the linear part.
+    ///
+    /// Errors: `EMSGSIZE` if there is no room for them, if other data follows the linear part, or if the
+    /// packet was sliced.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result {
-        let to = self.extend(bytes.len()).ok_or(EMSGSIZE)?;
-        to.copy_from_slice(bytes);
-        Ok(())
+        let n = bytes.len().try_into().map_err(|_| EMSGSIZE)?;
+        // SAFETY: By the type invariant; there are `n` bytes.
+        to_result(unsafe { c::superp_skb_put(self.as_ptr(), bytes.as_ptr(), n) })
     }
 
     /// Appends at most a page of zero bytes, wherever the data ends.

@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// A packet, with its connection and the path that it came by.
+type Taken = (Arc<Conn>, usize, SkBuff);
+
 fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
     if !skb.may_pull(Sunh::LEN) {
         return Err(DropReason::TooShort);
@@ -29,21 +32,21 @@ impl Node {
     /// SUNH frames that came together, data at the SUNH header; `lite`: of the EtherType of
     /// SUPERp-lite. Softirq.
     pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
-        self.receive(frames, |skb| self.rx_frame(ifindex, lite, skb));
+        self.receive(frames, |skb, last| self.rx_frame(ifindex, lite, skb, last));
     }
 
-    /// Hands packets to their connections. `rx` says whose a packet is and by which path it came; what it
-    /// keeps has gone another way.
+    /// Hands packets to their connections. `rx` says whose a packet is, and by which path it came, given the
+    /// connection of the one before it; what it keeps has gone another way.
     fn receive(
         &self,
         mut frames: Burst,
-        rx: impl Fn(SkBuff) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason>,
+        rx: impl Fn(SkBuff, Option<&Arc<Conn>>) -> Result<Option<Taken>, DropReason>,
     ) {
         // As a rule they are all of one connection.
         let mut to: Option<(Arc<Conn>, usize)> = None;
         let mut packets = Burst::new();
         while let Some(skb) = frames.pop() {
-            match rx(skb) {
+            match rx(skb, to.as_ref().map(|(conn, _)| conn)) {
                 Ok(None) => {}
                 Ok(Some((conn, path, skb))) => {
                     let same =
@@ -70,13 +73,14 @@ impl Node {
         ifindex: u32,
         lite: bool,
         mut skb: SkBuff,
-    ) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason> {
+        last: Option<&Arc<Conn>>,
+    ) -> Result<Option<Taken>, DropReason> {
         let header = sunh_header(&mut skb)?;
         if let Some(route) = self.route_of(ifindex, &header) {
             self.forward(ifindex, lite, &route, &header, skb)?;
             return Ok(None);
         }
-        let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb)?;
+        let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb, last)?;
         Ok(Some((conn, path, skb)))
     }
 
@@ -86,6 +90,7 @@ impl Node {
         lite: bool,
         header: &Sunh,
         skb: &mut SkBuff,
+        last: Option<&Arc<Conn>>,
     ) -> Result<(Arc<Conn>, usize), DropReason> {
         if header.next_header != crate::kapi::params::next_header() {
             return Err(DropReason::NextHeader);
@@ -95,7 +100,7 @@ impl Node {
         }
         let conn = match lite {
             true => self.lite_conn_of(header.source, skb)?,
-            false => self.conn_of(skb)?,
+            false => self.conn_of(skb, last)?,
         };
         if conn.identity().encap != Encap::Sunh {
             return Err(DropReason::WrongPath);
@@ -119,7 +124,9 @@ impl Node {
 
     /// Datagrams on our UDP port with one header, data at the PDL header. Softirq.
     pub(crate) fn rx_udp(&self, ifindex: u32, header: &UdpIp, datagrams: Burst) {
-        self.receive(datagrams, |skb| self.rx_datagram(ifindex, header, skb));
+        self.receive(datagrams, |skb, last| {
+            self.rx_datagram(ifindex, header, skb, last)
+        });
     }
 
     /// A datagram: for a connection, by a path of it, or passed on.
@@ -128,12 +135,13 @@ impl Node {
         ifindex: u32,
         header: &UdpIp,
         mut skb: SkBuff,
-    ) -> Result<Option<(Arc<Conn>, usize, SkBuff)>, DropReason> {
+        last: Option<&Arc<Conn>>,
+    ) -> Result<Option<Taken>, DropReason> {
         if let Some(to) = self.compress(ifindex, header) {
             self.pass_on(&to, skb)?;
             return Ok(None);
         }
-        let conn = self.conn_of(&mut skb)?;
+        let conn = self.conn_of(&mut skb, last)?;
         if conn.identity().encap == Encap::Sunh {
             return Err(DropReason::WrongPath);
         }
@@ -145,14 +153,18 @@ impl Node {
         Ok(Some((conn, path, skb)))
     }
 
-    /// The connection that the PDL header at the front of `skb` names; the fixed headers are
-    /// linear then.
-    fn conn_of(&self, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
+    /// The connection that the PDL header at the front of `skb` names, as a rule the `last` one; the fixed
+    /// headers are linear then.
+    fn conn_of(&self, skb: &mut SkBuff, last: Option<&Arc<Conn>>) -> Result<Arc<Conn>, DropReason> {
         if !skb.may_pull(FIXED_LEN) {
             return Err(DropReason::TooShort);
         }
         let header = skb.head().first_chunk().ok_or(DropReason::TooShort)?;
-        let conn = self.conn(PdlHeader::parse(header).dcid.into());
+        let cid = PdlHeader::parse(header).dcid.into();
+        let conn = match last {
+            Some(last) if last.cid() == cid => Some(last.clone()),
+            _ => self.conn(cid),
+        };
         conn.filter(|conn| !conn.identity().config.lite)
             .ok_or(DropReason::NoConnection)
     }

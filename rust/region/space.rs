@@ -155,6 +155,26 @@ fn keyed(key: u32, addr: u64) -> u64 {
     u64::from(key) << OFFSET_BITS | addr & OFFSET_MASK
 }
 
+/// The region that was found last: packets that come or go together are of the same one, as a rule.
+///
+/// It lives as long as a section with bottom halves off, for which a release waits.
+pub(crate) struct Nearby(Option<Arc<Region>>);
+
+impl Nearby {
+    /// Nothing was found yet.
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// As [`Node::region_at`]. No two regions have the same address.
+    pub(crate) fn at(&mut self, node: &Node, rma_addr: u64) -> Option<&Region> {
+        if !self.0.as_ref().is_some_and(|last| last.has(rma_addr)) {
+            self.0 = node.region_at(rma_addr);
+        }
+        self.0.as_deref()
+    }
+}
+
 impl Node {
     /// The region that an RMA address is in, or near: its bounds are to be checked still. Any context.
     pub(crate) fn region_at(&self, rma_addr: u64) -> Option<Arc<Region>> {

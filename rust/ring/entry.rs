@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::regions::Regions;
+use super::regions::Lookup;
 use crate::{
     conn::Conn,
     kapi::{
@@ -38,7 +38,7 @@ pub(super) fn is_fenced(entry: &Sqe) -> bool {
 pub(super) fn parse(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
-    regions: &Regions,
+    regions: &mut Lookup<'_>,
     conn: &Conn,
     qpn: u32,
 ) -> Result<(WorkOp, Local), Code> {
@@ -84,7 +84,7 @@ pub(super) fn parse(
 fn pieces(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
-    regions: &Regions,
+    regions: &mut Lookup<'_>,
     write: bool,
 ) -> Result<Local, Code> {
     let count = entry.local_key;

@@ -394,6 +394,7 @@ impl Queue {
         }
         drop(flight);
         let mut works = List::new();
+        let mut regions = self.regions.lookup();
         for (i, entry) in (0..n).zip(&taking.entries) {
             let index = first.wrapping_add(i);
             let segment = |number| self.sq.segment(index, number);
@@ -404,7 +405,7 @@ impl Queue {
             };
             let parsed = match conn {
                 _ if failed => Err(Code::ABORTED),
-                Ok(conn) => entry::parse(entry, segment, &self.regions, conn, qpn),
+                Ok(conn) => entry::parse(entry, segment, &mut regions, conn, qpn),
                 Err(code) => Err(*code),
             };
             match parsed {

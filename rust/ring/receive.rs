@@ -376,9 +376,10 @@ impl Queue {
         if piece.length == 0 {
             return Ok(());
         }
-        let (region, start) = self
-            .regions
-            .local(piece.key, piece.addr, piece.length, true)?;
+        let (region, start) =
+            self.regions
+                .lookup()
+                .local(piece.key, piece.addr, piece.length, true)?;
         let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
         region
             .pages()

@@ -22,12 +22,14 @@ pub(crate) struct Regions {
     table: RcuMap<Region>,
 }
 
-impl Regions {
-    /// None. Process context.
-    pub(super) fn new() -> Result<Arc<Regions>> {
-        Arc::pin_init(pin_init!(Regions { table <- RcuMap::new() }), GFP_KERNEL)
-    }
+/// Entries that are taken in together are of the same region, as a rule.
+pub(super) struct Lookup<'a> {
+    regions: &'a Regions,
+    /// What was found last.
+    last: Option<Arc<Region>>,
+}
 
+impl Lookup<'_> {
     /// Local memory: the region `key`, and the offset of `addr` in it. Any context.
     ///
     /// # Errors
@@ -35,13 +37,16 @@ impl Regions {
     /// `ACCESS_KEY`: no such region. `ACCESS_BOUNDS`: not all of the bytes are inside.
     /// `ACCESS_PERMISSION`: they are to be written, and may not.
     pub(super) fn local(
-        &self,
+        &mut self,
         key: u32,
         addr: u64,
         len: u32,
         write: bool,
     ) -> Result<(Arc<Region>, u64), Code> {
-        let region = self.table.get(key).ok_or(Code::ACCESS_KEY)?;
+        if !self.last.as_ref().is_some_and(|last| last.key() == key) {
+            self.last = self.regions.table.get(key);
+        }
+        let region = self.last.clone().ok_or(Code::ACCESS_KEY)?;
         let offset = region
             .local_offset(addr, len.into())
             .ok_or(Code::ACCESS_BOUNDS)?;
@@ -49,6 +54,22 @@ impl Regions {
             return Err(Code::ACCESS_PERMISSION);
         }
         Ok((region, offset))
+    }
+}
+
+impl Regions {
+    /// None. Process context.
+    pub(super) fn new() -> Result<Arc<Regions>> {
+        Arc::pin_init(pin_init!(Regions { table <- RcuMap::new() }), GFP_KERNEL)
+    }
+
+    /// Begins to look regions up, for entries that have been put in already: a region that is released
+    /// meanwhile may be found still. Any context.
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        Lookup {
+            regions: self,
+            last: None,
+        }
     }
 
     /// `SUPERP_IOC_MR_REG`. Process context.
