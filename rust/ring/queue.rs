@@ -283,6 +283,11 @@ impl Queue {
             resched();
         }
         drop(taking);
+        self.flushed()
+    }
+
+    /// Flushes the receive ring if the queue pair is in the error state.
+    fn flushed(&self) -> Left {
         if self.flight.lock().failed && !self.flush_receives() {
             return Left::NoRoom;
         }
@@ -302,10 +307,18 @@ impl Queue {
         }
     }
 
-    /// Nobody watches any more. Serves as [`Queue::serve`], since the program did not ring.
+    /// Nobody watches any more: takes in what the program did not ring for, once. For what comes later it
+    /// rings, or this would go on for as long as it submits. Process context.
     pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> Left {
-        self.set_watched(&mut self.taking.lock(), false);
-        self.serve(node)
+        let mut taking = self.taking.lock();
+        self.set_watched(&mut taking, false);
+        // The program stores the producer, then looks at the flags; here it is the other way round.
+        smp_mb();
+        if !self.take_in(node, &mut taking) {
+            return Left::NoRoom;
+        }
+        drop(taking);
+        self.flushed()
     }
 
     fn set_watched(&self, taking: &mut Taking, watched: bool) {
