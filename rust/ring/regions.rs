@@ -43,7 +43,7 @@ impl Lookup<'_> {
         len: u32,
         write: bool,
     ) -> Result<(Arc<Region>, u64), Code> {
-        if !self.last.as_ref().is_some_and(|last| last.key() == key) {
+        if self.last.as_ref().is_none_or(|last| last.key() != key) {
             self.last = self.regions.table.get(key);
         }
         let region = self.last.clone().ok_or(Code::ACCESS_KEY)?;
