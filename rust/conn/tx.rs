@@ -637,18 +637,14 @@ impl Conn {
                 for work in active.works().take(num_ops.into()) {
                     work.attach(first, request.len as usize, copied, &mut skb)
                         .map_err(no_memory)?;
-                    if request.pad > 0 {
-                        skb.put_zero(request.pad.into()).map_err(no_memory)?;
-                    }
+                    skb.put_zero(request.pad.into()).map_err(no_memory)?;
                 }
             }
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
                 for read in proto.reply_reads(reply) {
                     self.attach_reply(near, read.address, reply.len, copied, &mut skb)?;
-                    if reply.pad > 0 {
-                        skb.put_zero(reply.pad.into()).map_err(no_memory)?;
-                    }
+                    skb.put_zero(reply.pad.into()).map_err(no_memory)?;
                 }
             }
         }

@@ -176,7 +176,7 @@ int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len)
 /**
  * superp_skb_pad - append zero bytes wherever the data ends
  * @skb: the packet
- * @len: how many, at most PAGE_SIZE
+ * @len: how many, from 1 to PAGE_SIZE
  *
  * Return: 0, -EINVAL if others share the packet's memory, -EMSGSIZE if there is no room.
  */
@@ -188,8 +188,6 @@ int superp_skb_pad(struct sk_buff *skb, u32 len)
 
 	if (skb_cloned(skb) || skb_has_frag_list(skb))
 		return -EINVAL;
-	if (!len)
-		return 0;
 	if (!skb_is_nonlinear(skb)) {
 		to = superp_skb_extend(skb, len);
 		if (!to)

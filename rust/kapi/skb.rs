@@ -90,6 +90,9 @@ impl SkBuff {
     ///
     /// Errors: `EMSGSIZE` if there is no room, `EINVAL` if the packet was sliced.
     pub(crate) fn put_zero(&mut self, len: usize) -> Result {
+        if len == 0 {
+            return Ok(());
+        }
         let len = len.try_into().map_err(|_| EMSGSIZE)?;
         // SAFETY: By the type invariant.
         to_result(unsafe { c::superp_skb_pad(self.as_ptr(), len) })

@@ -3,7 +3,6 @@
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
