@@ -15,6 +15,7 @@ echo 'TAP version 13'
 tap_note() { printf '# %s\n' "$*"; }
 
 # tap_case NAME COMMAND…: passes if the command returns 0; its output is printed as notes if not.
+# As with kselftest_harness.h, notes come before the result that they explain.
 # The command runs in this shell with "set -e" and "set -x" as the caller has them, but as a
 # condition: use "|| return 1" where a step must not fail, or "tap_do".
 tap_case() {
@@ -27,9 +28,9 @@ tap_case() {
 		echo "ok $tap_number $name"
 	else
 		tap_failed=$((tap_failed + 1))
-		echo "not ok $tap_number $name"
 		tail -n 40 "$output" | sed 's/^/# /'
 		tap_note "status $status"
+		echo "not ok $tap_number $name"
 	fi
 	rm -f "$output"
 }

@@ -154,7 +154,7 @@ class Tap:
             print(f"ok {self.number} {name}", flush=True)
         except (AssertionError, Refused, OSError) as error:
             self.failed += 1
-            print(f"not ok {self.number} {name}\n# {type(error).__name__} {error}", flush=True)
+            print(f"# {type(error).__name__} {error}\nnot ok {self.number} {name}", flush=True)
 
     def end(self):
         print(f"1..{self.number}")

@@ -24,6 +24,26 @@ arguments() {
 	vm/run --module none --timeout 60 --results "$results" uml -- printf '%s|' 'a b' "c'd" '$e' | grep -qxF "a b|c'd|\$e|"
 }
 
+# The summary tells of a case that fails what that case printed, and not what the next one did.
+explained() {
+	local folder
+	folder=$(mktemp -d -p ../build/results) && mkdir "$folder/host" "$folder/uml" "$folder/uml/tests" || return 1
+	(
+		. lib/tap.sh
+		tap_case 'the first' sh -c 'echo cause of the first; false'
+		tap_case 'the second' sh -c 'echo cause of the second; false'
+		tap_end
+	) >"$folder/uml/tests/a:test.sh.tap" || true
+	echo 'status=1 seconds=1 optional=no' >"$folder/uml/tests/a:test.sh.status"
+	echo 'status=1 seconds=1' >"$folder/uml/run"
+	echo 0 >"$folder/host/cargo.status"
+	: >"$folder/host/cargo.log"
+	vm/in-root lib/summary "/superp/build/results/${folder##*/}" >"$results/summary" || true
+	rm -r "$folder"
+	tap_equal 'uml a/test.sh: the second:     # cause of the second     # status 1' \
+		"$(grep -A 2 '^uml a/test.sh: the second:' "$results/summary" | paste -sd ' ')" 'what is told'
+}
+
 tap_case 'success is success' ends 0 60 true
 tap_case 'the exit status of the command comes through' ends 7 60 sh -c 'exit 7'
 tap_case 'arguments and output come through unchanged' arguments
@@ -31,4 +51,5 @@ tap_case 'a guest that ends early is a failure' ends 123 60 busybox poweroff -f
 tap_case 'a guest that hangs is a failure' ends 124 5 sleep 1000
 tap_case 'a warning in the kernel log is a failure' ends 122 60 sh -c 'echo "WARNING: a test" >/dev/kmsg'
 tap_case 'a module that cannot be loaded is a failure' no_module
+tap_case 'a failure is told with its own notes' explained
 tap_end

@@ -250,12 +250,11 @@ class Results:
             print(f"ok {self.number} {name}", flush=True)
         except Exception as error:  # a failed case must not hide the others
             self.failed += 1
-            print(f"not ok {self.number} {name}")
             if not isinstance(error, AssertionError):
                 print("".join("# " + line for line in traceback.format_exc().splitlines(keepends=True)))
             for line in str(error).splitlines():
                 print(f"# {line}")
-            sys.stdout.flush()
+            print(f"not ok {self.number} {name}", flush=True)
 
     def end(self):
         print(f"1..{self.number}")
