@@ -8,7 +8,6 @@ use super::{count, first_byte, flow, flow::Next, Conn, ConnState, Inner, Kernel}
 use crate::{
     kapi::{
         errno::enobufs,
-        path::Encap,
         skb::{Burst, SkBuff},
     },
     proto::{
@@ -394,8 +393,6 @@ pub(super) struct Outgoing {
     /// What is in `packets`, in its order.
     burst: KVec<Transmit>,
     packets: Burst,
-    /// Bytes of the first of them.
-    first_len: usize,
     /// How many there may be.
     most: u32,
     /// The path that they take.
@@ -423,7 +420,6 @@ impl Outgoing {
         Ok(Self {
             burst: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
             packets: Burst::new(),
-            first_len: 0,
             most: 1,
             way: 0,
             waiting: KVec::with_capacity(room, GFP_KERNEL)?,
@@ -515,24 +511,14 @@ impl Conn {
                 continue;
             }
             if let Some(skb) = self.packet(inner, way, &transmit, &mut near) {
-                self.enqueue(inner, way, transmit, skb, now);
+                self.enqueue(inner, way, transmit, skb);
             }
         }
         progress
     }
 
-    /// Adds a packet to the burst, which leaves before if this one does not belong in it.
-    fn enqueue(&self, inner: &mut Inner, way: usize, transmit: Transmit, skb: SkBuff, now: u64) {
-        let any_length = self.identity.encap == Encap::Sunh;
-        if !any_length && inner.out.packets.count() > 0 && skb.len() > inner.out.first_len {
-            // There is room, and it is at the front again unless those before it must wait.
-            let _ = inner.out.waiting.insert_within_capacity(0, transmit);
-            self.flush(inner, now);
-            if inner.out.due().is_some_and(|due| due > now) {
-                return;
-            }
-            let _ = inner.out.waiting.remove(0);
-        }
+    /// Adds a packet to the burst.
+    fn enqueue(&self, inner: &mut Inner, way: usize, transmit: Transmit, skb: SkBuff) {
         if inner.out.packets.count() == 0 {
             let most = match inner.ways.path(way) {
                 // CAST: A small constant.
@@ -540,10 +526,7 @@ impl Conn {
                 // Each packet has its own entropy.
                 _ => 1,
             };
-            (inner.out.way, inner.out.most, inner.out.first_len) = (way, most, skb.len());
-        } else if !any_length && skb.len() < inner.out.first_len {
-            // It is the last.
-            inner.out.most = 1;
+            (inner.out.way, inner.out.most) = (way, most);
         }
         inner.out.push(transmit, skb);
     }

@@ -17,6 +17,7 @@
 #include <net/sch_generic.h>
 #include <net/udp_tunnel.h>
 
+#include "kapi_burst.h"
 #include "kapi_path.h"
 
 #define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -410,29 +411,6 @@ static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, 
 	return 0;
 }
 
-/*
- * Makes one segmented packet of a list: the device, or the code for @gso_type in front of it, sees to
- * it that each goes out alone.
- */
-static void superp_path_join(struct sk_buff *head, int gso_type)
-{
-	struct skb_shared_info *info = skb_shinfo(head);
-	struct sk_buff *part;
-
-	info->gso_type = gso_type;
-	info->gso_size = head->len;
-	info->gso_segs = 1;
-	info->frag_list = head->next;
-	skb_mark_not_on_list(head);
-	skb_walk_frags(head, part) {
-		info->gso_size = max_t(u32, info->gso_size, part->len);
-		info->gso_segs++;
-		head->len += part->len;
-		head->data_len += part->len;
-		head->truesize += part->truesize;
-	}
-}
-
 static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
@@ -448,11 +426,8 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head,
 		if (err)
 			goto drop;
 	}
-	if (head->next) {
-		superp_path_join(head, SKB_GSO_FRAGLIST);
-		/* There is no checksum; without one it would be taken apart at once. */
-		head->ip_summed = CHECKSUM_UNNECESSARY;
-	}
+	if (head->next)
+		superp_burst_join_sunh(head);
 	head->protocol = htons(path->config.ethertype);
 	return superp_path_output_sunh(path, head);
 
@@ -488,9 +463,6 @@ static u32 superp_path_dev_burst(const struct net_device *dev)
 /**
  * superp_path_burst - how many packets does superp_path_xmit() take at a go?
  * @path: the path
- *
- * Over SUNH they may have any length that the path allows. Over UDP all have the length of the first,
- * but the last may be shorter: for no other list the stack makes checksums where the device does not.
  *
  * Context: process or softirq, bottom halves off.
  * Return: packets, at least 1.
@@ -662,21 +634,19 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 /* Makes one packet of the datagrams of a burst, with room for so many bytes of headers in front. */
 static int superp_path_join_udp(struct sk_buff *head, const struct dst_entry *dst, u32 headers)
 {
-	u32 len = head->len;
+	u32 mtu = superp_path_dst_mtu(dst, headers), len = 0;
 	struct sk_buff *skb;
 
-	if (len > superp_path_dst_mtu(dst, headers))
-		return -EMSGSIZE;
-	for (skb = head->next; skb; skb = skb->next) {
-		if (skb->len > head->len || (skb->next && skb->len < head->len))
-			return -EINVAL;
+	for (skb = head; skb; skb = skb->next) {
+		if (skb->len > mtu)
+			return -EMSGSIZE;
 		len += skb->len;
 	}
 	/* The MTU may have grown since superp_path_burst(). */
 	if (len > IP_MAX_MTU - headers)
 		return -EMSGSIZE;
 	if (head->next)
-		superp_path_join(head, SKB_GSO_UDP_L4);
+		superp_burst_join_udp(head, dst_dev(dst));
 	return skb_cow_head(head, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len + headers);
 }
 

@@ -118,8 +118,7 @@ impl Path {
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), packets.into_raw(), entropy) })
     }
 
-    /// Packets that can be sent at a go, at least 1: over UDP of one length, only the last may be shorter.
-    /// Process or softirq context, bottom halves off.
+    /// Packets that can be sent at a go, at least 1. Process or softirq context, bottom halves off.
     pub(crate) fn burst(&self) -> u32 {
         // SAFETY: By the type invariant.
         unsafe { c::superp_path_burst(self.0.as_ptr()) }

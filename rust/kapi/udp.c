@@ -13,6 +13,7 @@
 #include <net/udp_tunnel.h>
 
 #include "kapi_defer.h"
+#include "kapi_burst.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
 #include "kapi_rx.h"
@@ -107,19 +108,21 @@ static int superp_udp_poll(struct napi_struct *napi, int budget)
 	return work;
 }
 
-/* In softirq. The packet goes on with others of the same round of the network stack. */
-static void superp_udp_queue(struct superp_udp_port *udp, struct sk_buff *skb)
+/* In softirq. The packets, a list, go on with others of the same round of the network stack. */
+static void superp_udp_queue(struct superp_udp_port *udp, struct sk_buff *list)
 {
 	struct superp_udp_cell *cell;
+	struct sk_buff *skb, *next;
 	struct sk_buff_head full;
 
 	__skb_queue_head_init(&full);
 	local_lock_nested_bh(&udp->cells->lock);
 	cell = this_cpu_ptr(udp->cells);
-	__skb_queue_tail(&cell->packets, skb);
-	if (skb_queue_len(&cell->packets) == 1)
+	if (skb_queue_empty(&cell->packets))
 		napi_schedule(&cell->napi);
-	else if (skb_queue_len(&cell->packets) >= SUPERP_UDP_BATCH)
+	skb_list_walk_safe(list, skb, next)
+		__skb_queue_tail(&cell->packets, skb);
+	if (skb_queue_len(&cell->packets) >= SUPERP_UDP_BATCH)
 		skb_queue_splice_init(&cell->packets, &full);
 	local_unlock_nested_bh(&udp->cells->lock);
 	if (!skb_queue_empty(&full))
@@ -133,6 +136,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	struct superp_udp_cb cb = { .ifindex = skb->dev->ifindex };
 	struct in6_addr *source = (struct in6_addr *)cb.header.source;
 	struct in6_addr *destination = (struct in6_addr *)cb.header.destination;
+	struct sk_buff *part;
 
 	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
 	skb_mark_not_on_list(skb);
@@ -154,9 +158,17 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	}
 	cb.header.sport = ntohs(udp_hdr(skb)->source);
 	__skb_pull(skb, sizeof(struct udphdr));
-	superp_rx_detach(skb);
-	*superp_udp_cb(skb) = cb;
-	superp_udp_queue(udp, skb);
+	skb->encapsulation = 0;
+	if (skb_is_gso(skb)) {
+		skb_reset_network_header(skb);
+		skb = superp_burst_split(skb, 0);
+	}
+	for (part = skb; part; part = part->next) {
+		superp_rx_detach(part);
+		*superp_udp_cb(part) = cb;
+	}
+	if (skb)
+		superp_udp_queue(udp, skb);
 	return 0;
 }
 
@@ -186,6 +198,8 @@ static int superp_udp_sock(struct superp_udp_port *udp, u8 family, u16 port, str
 	if (err)
 		return err;
 	setup_udp_tunnel_sock(udp->net, (*sock)->sk, &tunnel);
+	/* Bursts are taken apart here; what UDP has put together itself it still takes apart. */
+	udp_allow_gso((*sock)->sk);
 	/* Inside there are no checksums that it helps; but when UDP takes a segmented packet apart, it
 	 * would make one of all bytes for their sake.
 	 */

@@ -9,14 +9,14 @@ cd "$(dirname "$0")/.."
 trap nodes_down EXIT
 
 # frames: as the device of the second node has counted them.
-frames() { on "$nodeB" cat /sys/class/net/eth0/statistics/rx_packets; }
+frames() { on "$nodeB" cat "/sys/class/net/${device:-eth0}/statistics/rx_packets"; }
 
 # transfer: writes, reads and messages of many packets, compared at the end. Prints how many packets and how
 # many frames the second node has received.
 transfer() {
 	local packets before
 	packets=$(conn_get "$nodeB" "$cid" rx-packets) before=$(frames)
-	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 20000 300000 1000000 >&2 || return 1
+	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2 "${net:-23}")" "$cid" write,read,send 20000 300000 1000000 >&2 || return 1
 	echo "$(($(conn_get "$nodeB" "$cid" rx-packets) - packets)) packets, $(($(frames) - before)) frames"
 }
 
@@ -27,10 +27,18 @@ together() {
 	[ "$frames" -lt "$((packets / 2))" ] || { echo "$found"; return 1; }
 }
 
+# checksum_errors: of datagrams that the second node has dropped.
+checksum_errors() {
+	on "$nodeB" awk '$1 == "Udp:" { if (!column) for (i = 2; i <= NF; i++) { if ($i == "InCsumErrors") column = i } else sum += $column }
+		$1 == "Udp6InCsumErrors" { sum += $2 } END { print sum }' /proc/net/snmp /proc/net/snmp6
+}
+
 singly() {
-	local found packets frames
+	local found packets frames errors
+	errors=$(checksum_errors)
 	found=$(transfer) || return 1
 	read -r packets _ frames _ <<<"$found"
+	tap_equal "$errors" "$(checksum_errors)" "checksum errors" || return 1
 	[ "$frames" -ge "$packets" ] || { echo "$found"; return 1; }
 }
 
@@ -58,6 +66,48 @@ both() {
 	for node in "$nodeA" "$nodeB"; do "${@/#NODE/$node}"; done
 }
 
+# bridge_up: a second way, by a bridge outside of the nodes, which takes bursts as they are, and passes them
+# on tagged by a device that can do nothing itself: the tag is in the frame, and the checksums are made.
+bridge_up() {
+	local feature
+	ip link add sw type bridge vlan_filtering 1 && ip link set sw mtu 9000 up
+	ip link add eth1 mtu 9000 netns "$nodeA" type veth peer name swA mtu 9000
+	ip link add eth1 mtu 9000 netns "$nodeB" type veth peer name swB mtu 9000
+	ip -n "$nodeB" link add link eth1 name eth1.7 type vlan id 7
+	for feature in tx tx-gso-list txvlan; do ethtool -K swB "$feature" off; done
+	ip link set swA master sw up && ip link set swB master sw up
+	bridge vlan add dev swA vid 7 pvid untagged && bridge vlan add dev swB vid 7
+	ip -n "$nodeA" address add 10.24.0.1/16 dev eth1 && ip -n "$nodeA" address add fd24::1/64 dev eth1 nodad
+	ip -n "$nodeB" address add 10.24.0.2/16 dev eth1.7 && ip -n "$nodeB" address add fd24::2/64 dev eth1.7 nodad
+	ip -n "$nodeA" link set eth1 up && ip -n "$nodeB" link set eth1 up && ip -n "$nodeB" link set eth1.7 up
+	nodes_wait 10 nodes_running "$nodeA" eth1 && nodes_wait 10 nodes_running "$nodeB" eth1.7
+	on "$nodeA" superp dev add eth1 && on "$nodeB" superp dev add eth1.7
+}
+bridged() {
+	local net=24 device=eth1.7
+	half "$nodeA" "$way" "$cid" "$cid" 1 2 eth1 "$net" ext on && half "$nodeB" "$way" "$cid" "$cid" 2 1 "$device" "$net" ext on || return 1
+	singly
+}
+
+# ipsec_up: what goes by UDP between the nodes is encrypted, and nothing else is let in.
+ipsec_up() {
+	local ends from to node way
+	for ends in '1 2' '2 1'; do
+		read -r from to <<<"$ends"
+		for node in "$nodeA" "$nodeB"; do
+			ip -n "$node" xfrm state add src "10.23.0.$from" dst "10.23.0.$to" proto esp spi "$from" mode transport \
+				aead 'rfc4106(gcm(aes))' "0x$(printf '%040d' "$from")" 128 || return 1
+			way=out
+			{ [ "$node" = "$nodeA" ] && [ "$from" = 1 ]; } || { [ "$node" = "$nodeB" ] && [ "$from" = 2 ]; } || way=in
+			ip -n "$node" xfrm policy add src "10.23.0.$from" dst "10.23.0.$to" proto udp dir "$way" \
+				tmpl src "10.23.0.$from" dst "10.23.0.$to" proto esp mode transport || return 1
+		done
+	done
+}
+encrypted() {
+	ipsec_up && connect udp4 "$cid" ext on && singly
+}
+
 nodes_up 9000
 ports_up
 scratch=$(mktemp -d)
@@ -65,15 +115,13 @@ cid=0
 for way in $ways; do
 	cid=$((cid + 1))
 	connect "$way" "$cid" ext on
-	offload=tx-gso-list
-	[ "$way" = sunh ] || offload=tx-udp-segmentation
 	tap_case "$way: packets pass a veth pair together" together
 	tap_case "$way: those that a sniffer has seen are whole" sniffed
-	both on NODE ethtool -K eth0 "$offload" off >"$scratch/ethtool"
+	both on NODE ethtool -K eth0 tx-gso-list off >"$scratch/ethtool"
 	tap_case "$way: a device that does not take them together has them taken apart" singly
 	both on NODE ethtool -K eth0 tx off >"$scratch/ethtool"
 	tap_case "$way: so has one that makes no checksums" singly
-	both on NODE ethtool -K eth0 tx on "$offload" on >"$scratch/ethtool"
+	both on NODE ethtool -K eth0 tx on tx-gso-list on >"$scratch/ethtool"
 	both ip -n NODE link set eth0 gso_max_segs 1
 	tap_case "$way: a device that takes one at a time gets one at a time" singly
 	both ip -n NODE link set eth0 gso_max_segs 65535
@@ -87,5 +135,15 @@ for way in $ways; do
 	tap_case "$way: a queue that keeps them whole gets them together" together
 	both tc -n NODE qdisc del dev eth0 root
 done
+bridge_up >"$scratch/bridge"
+for way in $ways; do
+	cid=$((cid + 1))
+	tap_case "$way: behind a bridge that tags, too, a device that does nothing itself gets them whole" bridged
+done
+# User Mode Linux's kernel here has no IPsec.
+if [ "$SUPERP_HOME" = qemu ]; then
+	cid=$((cid + 1)) way=udp4
+	tap_case "$way: IPsec gets them whole" encrypted
+fi
 rm -r "$scratch"
 tap_end
