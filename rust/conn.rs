@@ -536,11 +536,13 @@ impl Conn {
     /// Drains the core; to be called after everything that changes it.
     fn run(self: &Arc<Self>, inner: &mut Inner, now: u64) {
         loop {
-            let mut progress = inner.submit(now);
-            progress |= self.transmit(inner, now);
+            let submitted = inner.submit(now);
+            let sent = self.transmit(inner, now);
             // Last: also sending makes events, when a packet has gone out too often.
-            progress |= self.events(inner, now);
-            if !progress {
+            let changed = self.events(inner, now);
+            // What has been sent has made room for more.
+            let more = (submitted || sent) && inner.flows.first_ready().is_some();
+            if !changed && !more {
                 break;
             }
         }

@@ -32,7 +32,7 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, WORDS,
+            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         timer, uapi,
@@ -154,12 +154,9 @@ impl Context {
     /// cases the bits of the queue pairs in question are set again.
     pub(crate) fn doorbell(&self) -> Result {
         let mut result = Ok(());
-        for word in 0..WORDS {
-            let mut bits = self.hub.page.take_bell(word);
+        for (first, mut bits) in self.hub.page.take_bells() {
             while bits != 0 {
-                let qp = (word as u32)
-                    .wrapping_mul(64)
-                    .wrapping_add(bits.trailing_zeros());
+                let qp = first.wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
                 result = result.and(self.rest(qp, self.serve(qp)));
             }

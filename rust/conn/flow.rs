@@ -230,11 +230,11 @@ impl Flows {
         self.actives.get_mut(index as usize)?.as_mut()
     }
 
-    /// Puts the flow on the list of those that may have something to start.
+    /// Puts the flow on the list of those that may have something to start, unless it has nothing.
     pub(super) fn wake(&mut self, index: u32) {
         let last = self.last_ready;
         let Some(flow) = self.flow(index) else { return };
-        if flow.ready {
+        if flow.ready || (flow.current.is_none() && flow.queue.is_empty()) {
             return;
         }
         flow.ready = true;
@@ -249,9 +249,7 @@ impl Flows {
     /// Wakes every flow with something queued.
     pub(super) fn wake_all(&mut self) {
         for i in 0..self.flows.len() {
-            if self.flows.get(i).is_some_and(|flow| !flow.queue.is_empty()) {
-                self.wake(i as u32);
-            }
+            self.wake(i as u32);
         }
     }
 
@@ -389,7 +387,7 @@ impl Flows {
         let mut flows: u32 = 0;
         // It is one transaction, so its flow can go on.
         self.close(index);
-        while count < max && flows < max {
+        while count < max && flows < max && from != NIL {
             let next = match self.current(from) {
                 None => self.next(from, now, follow, Some(like)),
                 Some(_) => Next::Nothing,

@@ -164,13 +164,6 @@ impl Shared {
         // SAFETY: Inside the memory.
         Some(unsafe { self.base.add(offset) }.cast())
     }
-
-    /// The 64-bit word at `offset`; `None` outside of the memory.
-    fn word(&self, offset: usize) -> Option<&Atomic<u64>> {
-        let word = self.at::<u64>(offset)?;
-        // SAFETY: Valid and aligned; the kernel accesses it atomically.
-        Some(unsafe { Atomic::from_ptr(word.as_ptr()) })
-    }
 }
 
 impl Drop for Shared {
@@ -184,7 +177,7 @@ impl Drop for Shared {
 pub(crate) struct CtxPage(Arc<Shared>);
 
 /// Words of a set of bits.
-pub(crate) const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
+const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
 
 impl CtxPage {
     /// With no bit set. Process context.
@@ -197,14 +190,15 @@ impl CtxPage {
         &self.0
     }
 
-    /// Takes the bits of 64 queue pairs whose doorbell was rung.
-    pub(crate) fn take_bell(&self, word: usize) -> u64 {
-        let at = word.wrapping_mul(8);
-        let offset = at.wrapping_add(mem::offset_of!(c::superp_ctx_page, bell));
-        match self.0.word(offset) {
-            Some(bell) if bell.load(Relaxed) != 0 => bell.xchg(0, Full),
-            _ => 0,
-        }
+    /// Takes the bits of queue pairs whose doorbell was rung, 64 at a time: the number of the first of
+    /// the 64, and their bits. Leaves out those of which there are none.
+    pub(crate) fn take_bells(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let words = self.words(mem::offset_of!(c::superp_ctx_page, bell));
+        (0u32..)
+            .step_by(64)
+            .zip(words.into_iter().flatten())
+            .filter(|(_, word)| word.load(Relaxed) != 0)
+            .map(|(first, word)| (first, word.xchg(0, Full)))
     }
 
     /// Queue pair `qp` has to be looked at again.
@@ -219,22 +213,25 @@ impl CtxPage {
 
     /// Whether any completion queue has something for who waits.
     pub(crate) fn any_event(&self) -> bool {
-        let events = mem::offset_of!(c::superp_ctx_page, events);
-        (0..WORDS).any(|word| {
-            let offset = events.wrapping_add(word.wrapping_mul(8));
-            self.0.word(offset).is_some_and(|w| w.load(Relaxed) != 0)
-        })
+        self.words(mem::offset_of!(c::superp_ctx_page, events))
+            .is_some_and(|words| words.iter().any(|word| word.load(Relaxed) != 0))
     }
 
     fn set_bit(&self, offset: usize, bit: u32) {
-        let last = (bit as usize / 64).wrapping_mul(8).wrapping_add(offset);
-        if self.0.word(last).is_none() {
+        if bit >= c::SUPERP_MAX_RING_QPS {
             return;
         }
-        if let Some(words) = self.0.at::<u64>(offset) {
+        if let Some(words) = self.0.at::<[u64; WORDS]>(offset) {
             // SAFETY: The word of the bit is inside of the memory.
-            unsafe { c::superp_shared_set_bit(words.as_ptr(), bit) }
+            unsafe { c::superp_shared_set_bit(words.as_ptr().cast(), bit) }
         }
+    }
+
+    /// The set of bits at `offset`.
+    fn words(&self, offset: usize) -> Option<&[Atomic<u64>; WORDS]> {
+        let words = self.0.at::<[Atomic<u64>; WORDS]>(offset)?;
+        // SAFETY: Valid and aligned; the kernel accesses it atomically.
+        Some(unsafe { words.as_ref() })
     }
 }
 

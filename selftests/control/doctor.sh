@@ -27,7 +27,7 @@ finds() {
 	on "$node" superp -j doctor -W "$seconds" "$@" >"$found" || status=$?
 	cat "$found"
 	tap_equal "$wanted" "$(jq -r 'map(select(.verdict == "wrong") | "\(.check):\(.object)") | join(" ")' "$found")" \
-		faults || return 1
+		faults || { ip -n "$node" -s neighbour; on "$node" grep -E '^(Icmp|Tcp):' /proc/net/snmp; return 1; }
 	tap_equal "$([ -z "$wanted" ] || echo 1)" "${status#0}" "exit status"
 }
 content() { finds "$nodeA" "$patient" '' "$@"; }

@@ -49,6 +49,8 @@ pub struct Connection<A: Slabs> {
     /// Probes sent since a packet came, and when the first of them was.
     unanswered: (u32, u64),
     reports: [Option<Report>; REPORTS],
+    /// Whether there may be one.
+    any_report: bool,
     broken: Option<BrokenCause>,
     drained_told: bool,
     /// SUPERp-lite: the transaction that the packet sent last was an answer to.
@@ -102,6 +104,7 @@ impl<A: Slabs> Connection<A> {
             may_probe: false,
             unanswered: (0, 0),
             reports: [None; REPORTS],
+            any_report: false,
             broken: None,
             drained_told: false,
             answered: None,
@@ -196,14 +199,15 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
-        let timers = [
-            self.send
-                .deadline(self.waiting())
-                .filter(|_| !self.config.lite),
-            self.ack.due(),
-            self.initiator.deadline().map(|(at, _)| at),
-        ];
-        timers.into_iter().flatten().min()
+        let never = u64::MAX;
+        let send = match self.config.lite {
+            true => never,
+            false => self.send.deadline(self.waiting()).unwrap_or(never),
+        };
+        let ack = self.ack.due().unwrap_or(never);
+        let transaction = self.initiator.deadline().map_or(never, |(at, _)| at);
+        let first = send.min(ack).min(transaction);
+        (first != never).then_some(first)
     }
 
     /// Does what is due at `now`; harmless when called too early.
@@ -232,8 +236,11 @@ impl<A: Slabs> Connection<A> {
         if let Some(cause) = self.broken.take() {
             return Some(Event::Broken(cause));
         }
-        if let Some(report) = self.reports.iter_mut().find_map(Option::take) {
-            return Some(Event::Report(report));
+        if self.any_report {
+            if let Some(report) = self.reports.iter_mut().find_map(Option::take) {
+                return Some(Event::Report(report));
+            }
+            self.any_report = false;
         }
         if let Some(event) = self.initiator.poll_complete() {
             let counter = match event {
@@ -353,7 +360,10 @@ impl<A: Slabs> Connection<A> {
 
     fn report(&mut self, report: Report) {
         match self.reports.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => *slot = Some(report),
+            Some(slot) => {
+                *slot = Some(report);
+                self.any_report = true;
+            }
             None => self.stats.reports_lost = self.stats.reports_lost.wrapping_add(1),
         }
     }
