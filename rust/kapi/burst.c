@@ -62,8 +62,10 @@ void superp_burst_join_udp(struct sk_buff *head, struct net_device *dev)
 
 	/* IPsec has them taken apart before IP says where they go, and the code for tunnels asks the device. */
 	head->dev = dev;
-	for (part = head; part; part = part->next)
+	for (part = head; part; part = part->next) {
 		skb_reset_network_header(part);
+		skb_reset_transport_header(part);
+	}
 	skb_reset_inner_mac_header(head);
 	skb_reset_inner_network_header(head);
 	skb_reset_inner_transport_header(head);
@@ -96,7 +98,7 @@ static bool superp_burst_whole(const struct sk_buff *skb, u32 common)
 
 /**
  * superp_burst_split - take a received burst apart
- * @skb: the segmented packet, given up; its data and its network header are where its fragments' are
+ * @skb: the segmented packet, given up; its data and its headers are where its fragments' are
  * @common: bytes that all packets of it begin with
  *
  * Context: softirq.

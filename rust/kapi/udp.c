@@ -161,6 +161,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	skb->encapsulation = 0;
 	if (skb_is_gso(skb)) {
 		skb_reset_network_header(skb);
+		skb_reset_transport_header(skb);
 		skb = superp_burst_split(skb, 0);
 	}
 	for (part = skb; part; part = part->next) {
