@@ -194,11 +194,11 @@ impl CtxPage {
     /// the 64, and their bits. Leaves out those of which there are none.
     pub(crate) fn take_bells(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let words = self.words(mem::offset_of!(c::superp_ctx_page, bell));
-        (0u32..)
-            .step_by(64)
+        // CAST: A small constant.
+        (0..WORDS as u32)
             .zip(words.into_iter().flatten())
             .filter(|(_, word)| word.load(Relaxed) != 0)
-            .map(|(first, word)| (first, word.xchg(0, Full)))
+            .map(|(i, word)| (i.wrapping_mul(64), word.xchg(0, Full)))
     }
 
     /// Queue pair `qp` has to be looked at again.
