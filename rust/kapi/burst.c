@@ -140,7 +140,9 @@ static int superp_burst_widen(struct sk_buff *skb, u32 len)
 	if (!part)
 		return 0;
 	err = skb_unclone(skb, GFP_ATOMIC);
-	for (at = &skb_shinfo(skb)->frag_list; !err && *at; at = &wider->next) {
+	if (err)
+		return err;
+	for (at = &skb_shinfo(skb)->frag_list; *at; at = &wider->next) {
 		part = *at;
 		wider = skb_realloc_headroom(part, len);
 		if (!wider)
@@ -149,7 +151,7 @@ static int superp_burst_widen(struct sk_buff *skb, u32 len)
 		*at = wider;
 		consume_skb(part);
 	}
-	return err;
+	return 0;
 }
 
 /*

@@ -230,7 +230,7 @@ impl CtxPage {
     /// The set of bits at `offset`.
     fn words(&self, offset: usize) -> Option<&[Atomic<u64>; WORDS]> {
         let words = self.0.at::<[Atomic<u64>; WORDS]>(offset)?;
-        // SAFETY: Valid and aligned; the kernel accesses it atomically.
+        // SAFETY: Valid and aligned; kernel and program access it atomically.
         Some(unsafe { words.as_ref() })
     }
 }

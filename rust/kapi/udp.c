@@ -12,8 +12,8 @@
 #include <net/ipv6.h>
 #include <net/udp_tunnel.h>
 
-#include "kapi_defer.h"
 #include "kapi_burst.h"
+#include "kapi_defer.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
 #include "kapi_rx.h"
@@ -158,8 +158,8 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	}
 	cb.header.sport = ntohs(udp_hdr(skb)->source);
 	__skb_pull(skb, sizeof(struct udphdr));
-	skb->encapsulation = 0;
 	if (skb_is_gso(skb)) {
+		skb->encapsulation = 0;
 		skb_reset_network_header(skb);
 		skb_reset_transport_header(skb);
 		skb = superp_burst_split(skb, 0);

@@ -70,42 +70,53 @@ both() {
 # on tagged by a device that can do nothing itself: the tag is in the frame, and the checksums are made.
 bridge_up() {
 	local feature
-	ip link add sw type bridge vlan_filtering 1 && ip link set sw mtu 9000 up
+	ip link add sw type bridge vlan_filtering 1
+	ip link set sw mtu 9000 up
 	ip link add eth1 mtu 9000 netns "$nodeA" type veth peer name swA mtu 9000
 	ip link add eth1 mtu 9000 netns "$nodeB" type veth peer name swB mtu 9000
 	ip -n "$nodeB" link add link eth1 name eth1.7 type vlan id 7
 	for feature in tx tx-gso-list txvlan; do ethtool -K swB "$feature" off; done
-	ip link set swA master sw up && ip link set swB master sw up
-	bridge vlan add dev swA vid 7 pvid untagged && bridge vlan add dev swB vid 7
-	ip -n "$nodeA" address add 10.24.0.1/16 dev eth1 && ip -n "$nodeA" address add fd24::1/64 dev eth1 nodad
-	ip -n "$nodeB" address add 10.24.0.2/16 dev eth1.7 && ip -n "$nodeB" address add fd24::2/64 dev eth1.7 nodad
-	ip -n "$nodeA" link set eth1 up && ip -n "$nodeB" link set eth1 up && ip -n "$nodeB" link set eth1.7 up
-	nodes_wait 10 nodes_running "$nodeA" eth1 && nodes_wait 10 nodes_running "$nodeB" eth1.7
-	on "$nodeA" superp dev add eth1 && on "$nodeB" superp dev add eth1.7
+	ip link set swA master sw up
+	ip link set swB master sw up
+	bridge vlan add dev swA vid 7 pvid untagged
+	bridge vlan add dev swB vid 7
+	ip -n "$nodeA" address add 10.24.0.1/16 dev eth1
+	ip -n "$nodeA" address add fd24::1/64 dev eth1 nodad
+	ip -n "$nodeB" address add 10.24.0.2/16 dev eth1.7
+	ip -n "$nodeB" address add fd24::2/64 dev eth1.7 nodad
+	ip -n "$nodeA" link set eth1 up
+	ip -n "$nodeB" link set eth1 up
+	ip -n "$nodeB" link set eth1.7 up
+	nodes_wait 10 nodes_running "$nodeA" eth1
+	nodes_wait 10 nodes_running "$nodeB" eth1.7
+	on "$nodeA" superp dev add eth1
+	on "$nodeB" superp dev add eth1.7
 }
 bridged() {
 	local net=24 device=eth1.7
-	half "$nodeA" "$way" "$cid" "$cid" 1 2 eth1 "$net" ext on && half "$nodeB" "$way" "$cid" "$cid" 2 1 "$device" "$net" ext on || return 1
+	half "$nodeA" "$way" "$cid" "$cid" 1 2 eth1 "$net" ext on || return 1
+	half "$nodeB" "$way" "$cid" "$cid" 2 1 "$device" "$net" ext on || return 1
 	singly
 }
 
 # ipsec_up: what goes by UDP between the nodes is encrypted, and nothing else is let in.
 ipsec_up() {
-	local ends from to node way
-	for ends in '1 2' '2 1'; do
-		read -r from to <<<"$ends"
-		for node in "$nodeA" "$nodeB"; do
-			ip -n "$node" xfrm state add src "10.23.0.$from" dst "10.23.0.$to" proto esp spi "$from" mode transport \
-				aead 'rfc4106(gcm(aes))' "0x$(printf '%040d' "$from")" 128 || return 1
-			way=out
-			{ [ "$node" = "$nodeA" ] && [ "$from" = 1 ]; } || { [ "$node" = "$nodeB" ] && [ "$from" = 2 ]; } || way=in
-			ip -n "$node" xfrm policy add src "10.23.0.$from" dst "10.23.0.$to" proto udp dir "$way" \
-				tmpl src "10.23.0.$from" dst "10.23.0.$to" proto esp mode transport || return 1
-		done
-	done
+	local node direction from to
+	while read -r node direction from to; do
+		ip -n "$node" xfrm state add src "10.23.0.$from" dst "10.23.0.$to" proto esp spi "$from" mode transport \
+			aead 'rfc4106(gcm(aes))' "0x$(printf '%040d' "$from")" 128 || return 1
+		ip -n "$node" xfrm policy add src "10.23.0.$from" dst "10.23.0.$to" proto udp dir "$direction" \
+			tmpl src "10.23.0.$from" dst "10.23.0.$to" proto esp mode transport || return 1
+	done <<-END
+		$nodeA out 1 2
+		$nodeA in 2 1
+		$nodeB out 2 1
+		$nodeB in 1 2
+	END
 }
 encrypted() {
-	ipsec_up && connect udp4 "$cid" ext on && singly
+	ipsec_up && connect udp4 "$cid" ext on && singly || return 1
+	ip -n "$nodeB" -s xfrm state show src 10.23.0.1 | grep -qE '^\s*[0-9]{6,}\(bytes\)' || { echo "nothing was encrypted"; return 1; }
 }
 
 nodes_up 9000
