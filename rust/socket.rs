@@ -90,6 +90,11 @@ pub(crate) enum Beside {
     Nothing,
     /// Immediate data.
     Imm(u32),
+    /// No message: immediate data of a write, and its length in bytes.
+    Written {
+        imm: u32,
+        len: u32,
+    },
     /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
     Placed {
         key: u32,
@@ -191,7 +196,7 @@ impl Endpoint {
         };
         match beside {
             Beside::Nothing => {}
-            Beside::Imm(imm) => {
+            Beside::Imm(imm) | Beside::Written { imm, .. } => {
                 source.imm = imm;
                 source.has_imm = true;
             }

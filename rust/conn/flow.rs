@@ -49,6 +49,8 @@ pub(super) struct Active {
     pub(super) error: Option<Code>,
     /// The message says `start`.
     pub(super) start: bool,
+    /// The immediate of a write is submitted.
+    pub(super) told: bool,
 }
 
 /// One flow; see the module. Its slot is free when nothing is queued or under way.
@@ -370,6 +372,7 @@ impl Flows {
             transactions: 0,
             error: None,
             start,
+            told: false,
         });
         self.free_active = free.wrapping_add(1);
         self.flow(flow)?.current = Some(free);

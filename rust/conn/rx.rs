@@ -322,14 +322,14 @@ impl Target<'_> {
         if whole.is_exceeded() {
             return Err(Code::MALFORMED);
         }
+        let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
         match whole.store {
             Store::Kept(segments) => {
                 let message = segments.into_message().ok_or(Code::RESOURCES)?;
-                let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
                 self.deliver(&whole.qp, whole.qpn, message, beside, true)
             }
             Store::Placed(claim) => {
-                let finished = claim.finish(whole.imm);
+                let finished = claim.finish(beside);
                 self.answer(whole.qpn, true, finished)?;
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
@@ -474,17 +474,23 @@ impl Owner for Target<'_> {
             .map_err(|_| Code::MALFORMED)
     }
 
-    /// An empty message. When it is refused, the sender repeats it as such: the bytes are in place.
+    /// In its order among the messages. When it is refused, the sender repeats it alone: the bytes are in place.
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
         let qpn = immediate.qp;
         let qp = self.queue_pair(qpn)?;
         // As another message.
         self.rx.take_partial(qpn);
-        if self.rx.is_refusing(qpn) {
+        if immediate.start {
+            self.rx.accept_again(qpn);
+        } else if self.rx.is_refusing(qpn) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
+        let beside = Beside::Written {
+            imm: immediate.imm,
+            len: immediate.len,
+        };
         match SkBuff::alloc(0, 0) {
-            Some(empty) => self.deliver(&qp, qpn, empty, Beside::Imm(immediate.imm), true),
+            Some(empty) => self.deliver(&qp, qpn, empty, beside, true),
             None => Err(self.rx.refuse(qpn, true)),
         }
     }

@@ -144,7 +144,7 @@ impl Inner {
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
         let small = active.work.small();
-        let mut rest = u64::from(total).saturating_sub(submitted);
+        let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => {
                 // Not of what follows: where the first part was refused, that has to be, too.
@@ -155,10 +155,17 @@ impl Inner {
                 key,
                 offset: offset.wrapping_add(submitted as u32),
             },
-            WorkOp::Write {
-                imm: imm @ Some(_), ..
-            } if placed => {
-                let op = self.message_op(dest, 0, 0, imm, start);
+            WorkOp::Write { imm: Some(imm), .. } if placed || submitted >= total.into() => {
+                // Order on the wire is not enough: one of the write's transactions may be refused.
+                if under_way {
+                    return Part::Held;
+                }
+                let op = ReqOp::Written {
+                    qp: dest,
+                    write_len: total,
+                    imm,
+                    start,
+                };
                 return self.submit_request(index, op, 0, total.into(), now);
             }
             // Without bytes there is nothing to access: a round trip, as verbs have it.
@@ -172,20 +179,12 @@ impl Inner {
                     imm,
                     solicited: false,
                 };
-                let last = rest <= self.proto.max_request_len(&ext);
                 match imm {
                     // A shorter one has an opcode of its own [proto 2.5].
                     None if total < self.proto.min_request_len(&write) => ext,
-                    None => write,
-                    // The last transaction tells of all bytes, so it is sent when those of the
-                    // others are in place; order on the wire is not enough, one may be refused.
-                    Some(_) if last && under_way => return Part::Held,
-                    Some(_) if last => ext,
-                    Some(_) => {
-                        // Something is left for the last one.
-                        rest = rest.saturating_sub(1);
-                        write
-                    }
+                    // One transaction tells of itself, several are told of when they are complete.
+                    Some(_) if u64::from(total) <= self.proto.max_request_len(&ext) => ext,
+                    _ => write,
                 }
             }
             WorkOp::Read { remote } => ReqOp::Read {
@@ -245,7 +244,12 @@ impl Inner {
         if let Some(active) = self.flows.active(index) {
             active.transactions = active.transactions.saturating_add(1);
             active.submitted = end;
-            if end >= total {
+            active.told |= matches!(
+                op,
+                ReqOp::WriteExt { imm: Some(_), .. } | ReqOp::Written { .. }
+            );
+            let to_tell = matches!(active.work.op, WorkOp::Write { imm: Some(_), .. });
+            if end >= total && (active.told || !to_tell) {
                 self.flows.close(index);
             }
         }
@@ -341,9 +345,8 @@ impl Inner {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
-        // Of a write only the last transaction, which follows when the others are complete, may be
-        // refused: by then its bytes are in place.
-        let placed = active.submitted >= u64::from(active.work.len);
+        // What tells of a write is refused when the bytes are in place.
+        let placed = active.told;
         let work = active.work;
         match active.error {
             None => work.ticket.complete(Ok(())),

@@ -34,7 +34,7 @@ pub struct SegmentExt {
     pub start: bool,
 }
 
-/// Immediate data of a write, due now that all of the transaction's data is placed.
+/// Immediate data of a write, due now that all of its data is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Immediate {
     /// Transaction at the peer.
@@ -45,8 +45,10 @@ pub struct Immediate {
     pub imm: u32,
     /// The sender asks that the receiver be woken.
     pub solicited: bool,
-    /// Bytes written by the transaction.
+    /// Bytes of the write: those of the transaction, or, where it only tells of one, what it says.
     pub len: u32,
+    /// First message of a run that follows a refused one.
+    pub start: bool,
 }
 
 /// An atomic operation of the peer.

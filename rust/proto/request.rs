@@ -72,6 +72,17 @@ pub enum ReqOp {
         /// First message of a run that follows a refused one.
         start: bool,
     },
+    /// Tells a queue pair of a write whose bytes are in place (extension).
+    Written {
+        /// Queue pair number, 24 bits.
+        qp: u32,
+        /// Length of the write, in bytes.
+        write_len: u32,
+        /// Immediate data.
+        imm: u32,
+        /// First message of a run that follows a refused one.
+        start: bool,
+    },
     /// Atomic operation on 64 bits (extension). `Event::Completed` brings the original value.
     Atomic {
         /// RMA address, a multiple of 8.
@@ -96,7 +107,7 @@ impl ReqOp {
             Self::WriteExt { .. } => Opcode::WriteExt,
             Self::Send { .. } => Opcode::Send,
             Self::SendQp { .. } => Opcode::SendQp,
-            Self::SendQpExt { .. } => Opcode::SendQpExt,
+            Self::SendQpExt { .. } | Self::Written { .. } => Opcode::SendQpExt,
             Self::Atomic { .. } => Opcode::Atomic,
         }
     }

@@ -199,7 +199,7 @@ impl Transmit {
                         pad,
                         immediate: last && imm.is_some(),
                         solicited: last && solicited,
-                        start: false,
+                        ..ExtFlags::default()
                     },
                     immediate: imm.filter(|_| last).unwrap_or(0),
                 }),
@@ -225,12 +225,31 @@ impl Transmit {
                         immediate: imm.is_some(),
                         solicited,
                         start,
+                        written: false,
                     },
                     immediate: imm.unwrap_or(0),
                     offset: offset
                         .wrapping_add(request.offset)
                         .wrapping_add(number.wrapping_mul(request.len)),
                     message_len,
+                }),
+                ReqOp::Written {
+                    qp,
+                    write_len,
+                    imm,
+                    start,
+                } => Op::SendQpExt(SendQpExtOp {
+                    qp,
+                    flags: ExtFlags {
+                        pad,
+                        immediate: true,
+                        solicited: false,
+                        start,
+                        written: true,
+                    },
+                    immediate: imm,
+                    offset: 0,
+                    message_len: write_len,
                 }),
             })?;
         }

@@ -120,7 +120,13 @@ impl Queue {
                 return false;
             }
             let token = ring.read(receiving.consumer).token;
-            self.received(rq, &mut receiving, token, Err(Code::ABORTED), None);
+            self.received(
+                rq,
+                &mut receiving,
+                token,
+                Err(Code::ABORTED),
+                Beside::Nothing,
+            );
         }
         true
     }
@@ -132,16 +138,21 @@ impl Queue {
         receiving: &mut GuardBh<'_, Receiving>,
         token: u64,
         outcome: Result<u32, Code>,
-        imm: Option<u32>,
+        beside: Beside,
     ) {
         if let Some(ring) = rq.source.own() {
             receiving.consumer = receiving.consumer.wrapping_add(1);
             receiving.claimed = false;
             ring.set_consumer(receiving.consumer);
         }
-        let len = outcome.unwrap_or(0);
+        let message = outcome.unwrap_or(0);
+        let (opcode, len, imm) = match beside {
+            Beside::Written { imm, len } => (uapi::SUPERP_OP_RECV_WRITE, len, Some(imm)),
+            Beside::Imm(imm) => (uapi::SUPERP_OP_RECV, message, Some(imm)),
+            _ => (uapi::SUPERP_OP_RECV, message, None),
+        };
         // CAST: The number of an opcode.
-        let cqe = self.cqe(token, len, uapi::SUPERP_OP_RECV as u8, outcome.err());
+        let cqe = self.cqe(token, len, opcode as u8, outcome.err());
         let mut cq = rq.cq.redeem();
         cq.post(&Cqe {
             imm: imm.unwrap_or(0),
@@ -220,7 +231,7 @@ impl Queue {
         entry: &Rqe,
         code: Code,
     ) -> Refused {
-        self.received(rq, &mut receiving, entry.token, Err(code), None);
+        self.received(rq, &mut receiving, entry.token, Err(code), Beside::Nothing);
         drop(receiving);
         self.fail();
         match code {
@@ -236,23 +247,21 @@ impl Queue {
         message: SkBuff,
         beside: Beside,
     ) -> Result<(), Refused> {
-        let imm = match beside {
-            Beside::Nothing => None,
-            Beside::Imm(imm) => Some(imm),
-            // Its regions have not the right to receive.
-            Beside::Placed { .. } => return Err(Refused::NoQp),
-        };
+        // Its regions have not the right to receive.
+        if matches!(beside, Beside::Placed { .. }) {
+            return Err(Refused::NoQp);
+        }
         let (rq, receiving) = self.receive(from)?;
         match &rq.source {
             Source::Own(ring) => {
                 let index = receiving.consumer;
                 let segment = |number| ring.segment(index, number);
-                self.fill(rq, receiving, &ring.read(index), segment, message, imm)
+                self.fill(rq, receiving, &ring.read(index), segment, message, beside)
             }
             Source::Shared(srq) => {
                 let taken = srq.take().inspect_err(|_| rq.cq.redeem().release())?;
                 let segment = |number| taken.segment(number);
-                self.fill(rq, receiving, &taken.entry, segment, message, imm)
+                self.fill(rq, receiving, &taken.entry, segment, message, beside)
             }
         }
     }
@@ -266,13 +275,13 @@ impl Queue {
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
         message: SkBuff,
-        imm: Option<u32>,
+        beside: Beside,
     ) -> Result<(), Refused> {
         let placed = buffer(entry, message.len() as u64)
             .and_then(|len| self.place(entry, segment, 0, &message).map(|()| len));
         match placed {
             Ok(len) => {
-                self.received(rq, &mut receiving, entry.token, Ok(len), imm);
+                self.received(rq, &mut receiving, entry.token, Ok(len), beside);
                 drop(receiving);
                 self.rx_messages.add(1, Relaxed);
                 message.consume();
@@ -437,11 +446,11 @@ impl Claim {
     }
 
     /// The message is whole: completes the entry. As [`Claim::put`].
-    pub(crate) fn finish(mut self, imm: Option<u32>) -> Result<(), Refused> {
+    pub(crate) fn finish(mut self, beside: Beside) -> Result<(), Refused> {
         let (rq, mut receiving) = self.queue.claimed()?;
         self.ended = true;
         self.queue
-            .received(rq, &mut receiving, self.entry.token, Ok(self.len), imm);
+            .received(rq, &mut receiving, self.entry.token, Ok(self.len), beside);
         drop(receiving);
         self.queue.rx_messages.add(1, Relaxed);
         Ok(())

@@ -380,22 +380,43 @@ TEST_F_TIMEOUT(ring, messages__wait_for_entries_and_keep_their_order, slowly(60)
 	}
 }
 
-TEST_F(ring, write_with_immediate__takes_a_receive_entry)
+/* Every second one waits for its receive entry. */
+TEST_F_TIMEOUT(ring, write_with_immediate__takes_a_receive_entry_and_tells_its_length, slowly(60))
 {
 	struct superp_cqe completion;
-	struct superp_sqe entry = sqe_of(SUPERP_OP_WRITE, &self->a.mr, 0, &self->b.mr, 4096, 20000);
+	struct superp_sqe entry;
+	unsigned int i;
 
-	entry.flags |= SUPERP_SQE_IMM;
-	entry.imm = 77;
-	pattern_fill(self->a.memory, 20000, 5);
-	ASSERT_EQ(true, receive(&self->b, 0, 0, 9));
-	ASSERT_EQ(0, entry_run(&self->a, &entry, &completion));
-	ASSERT_EQ(true, cq_wait(&self->b.recv_cq, &completion, WAIT_MS));
-	EXPECT_EQ(9, completion.token);
-	EXPECT_EQ(0, completion.length);
-	EXPECT_EQ(77, completion.imm);
-	EXPECT_EQ(SUPERP_CQE_IMM, completion.flags);
-	EXPECT_EQ(-1, pattern_check(self->b.memory + 4096, 20000, 5));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		uint32_t size = sizes[i];
+
+		pattern_fill(self->a.memory, size, i);
+		memset(self->b.memory, 0, AREA);
+		entry = sqe_of(SUPERP_OP_WRITE, &self->a.mr, 0, &self->b.mr, 777, size);
+		entry.flags |= SUPERP_SQE_IMM | SUPERP_SQE_SIGNALED;
+		entry.imm = 0xdead0000 + i;
+		entry.token = i;
+		if (i % 2 == 0)
+			ASSERT_EQ(true, receive(&self->b, 0, 10, 1000 + i));
+		ASSERT_EQ(0, post(&self->a.context, &self->a.qp, &entry));
+		if (i % 2) {
+			ASSERT_EQ(false, cq_wait(&self->a.send_cq, &completion, 20));
+			ASSERT_EQ(true, receive(&self->b, 0, 10, 1000 + i));
+		}
+		ASSERT_EQ(true, cq_wait(&self->b.recv_cq, &completion, WAIT_MS));
+		EXPECT_EQ(1000 + i, completion.token);
+		EXPECT_EQ(SUPERP_OP_RECV_WRITE, completion.opcode);
+		EXPECT_EQ(size, completion.length);
+		EXPECT_EQ(0, completion.major);
+		EXPECT_EQ(0xdead0000 + i, completion.imm);
+		EXPECT_EQ(SUPERP_CQE_IMM, completion.flags);
+		ASSERT_EQ(-1, pattern_check(self->b.memory + 777, size, i));
+		EXPECT_EQ(0, self->b.memory[776]);
+		EXPECT_EQ(0, self->b.memory[777 + size]);
+		ASSERT_EQ(true, cq_wait(&self->a.send_cq, &completion, WAIT_MS));
+		EXPECT_EQ(i, completion.token);
+		EXPECT_EQ(0, completion.major);
+	}
 }
 
 TEST_F(ring, message_too_long__fails_at_both_ends)

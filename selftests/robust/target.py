@@ -321,6 +321,38 @@ def given_up(way):
         p.alive()
 
 
+def told(way):
+    """An immediate of a write comes once, as an empty message, and there is one in a transaction [proto 7]."""
+    p = peer(way, "ext", "on")
+
+    def write(region, flags=0x10):
+        return write_op(region.address) + struct.pack("<II", region.qpn | flags << 24, 7)
+
+    def tells(region, flags=0x9F):
+        return struct.pack("<IIII", region.qpn | flags << 24, 7, 0, 1 << 24)
+
+    with p.region() as region:
+        for what, minor, opcode, ops in (
+            ("two immediates of writes", 3, WRITE_EXT, [write(region)] * 2),
+            ("two writes told of", 3, SEND_QP_EXT, [tells(region)] * 2),
+            ("a write told of without immediate", 0, SEND_QP_EXT, [tells(region, 0x8F)]),
+        ):
+            p.send(opcode, b"".join(ops) + b"\x99" * 16 * len(ops), num_ops=len(ops))
+            error = p.answer("error", lambda a: a.error() and a.xid == p.xid).error()
+            same(error[2:], (len(ops) - 1, 1, minor), f"OpNum and code of {what}")
+            p.xid += 1
+        # The writes before an error are done, nobody is told of them.
+        same(region.bytes()[:32], b"\x99" * 16 + bytes(16), "memory")
+        for opcode, op in ((SEND_QP_EXT, tells(region)), (WRITE_EXT, write(region))):
+            p.send(opcode, op + b"\x77" * 16, num_ops=1)
+            p.acknowledged(p.xid)
+            p.xid += 1
+            length, crc = region.server.stdout.readline().split()
+            same((int(length), int(crc, 16)), (0, 0), "length and CRC of the message")
+        same(region.bytes()[:32], b"\x77" * 16 + bytes(16), "memory")
+        p.alive()
+
+
 def placed(region, offset, length):
     """The owner of the receive context is told of this message, and of no other before it."""
     same(region.server.stdout.readline(), f"at {offset} {length}\n", "what the owner is told")
@@ -687,6 +719,7 @@ try:
         results.case(f"{way}: a message whose packets arrive out of order", messages, way)
         results.case(f"{way}: what is left of a message is not joined to the next one", left_over, way)
         results.case(f"{way}: a message of several transactions ends when another one begins", given_up, way)
+        results.case(f"{way}: an immediate of a write comes once, as an empty message", told, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
         results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)

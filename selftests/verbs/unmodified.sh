@@ -179,6 +179,8 @@ done
 tap_case "ib_atomic_bw" perftest 50 8 ib_atomic_bw
 tap_case "ib_send_bw, a shared receive queue of four queue pairs" perftest 200 4096 ib_send_bw --use-srq -q 4 -s 4096
 tap_case "ib_send_bw, by events, both ways" perftest 50 65536 ib_send_bw -e -b
+tap_case "ib_write_bw, with immediate data" perftest 50 1048576 ib_write_bw --write_with_imm -s 1048576
+tap_case "ib_write_lat, with immediate data" perftest 50 16 ib_write_lat --write_with_imm -s 16
 tap_case "ib_write_bw, four queue pairs, both ways" perftest 200 8192 ib_write_bw -q 4 -b -s 8192
 for program in ib_write_lat ib_send_lat; do
 	tap_case "$program" perftest 50 16 "$program" -s 16

@@ -505,8 +505,12 @@ enum superp_opcode {
 	SUPERP_OP_COMPARE_SWAP = 4,
 	SUPERP_OP_SWAP = 5,
 	SUPERP_OP_SEND = 6,
-	/* Only in completions: of a receive entry. */
+	/*
+	 * Only in completions: of a receive entry that a message came to, or
+	 * one that tells of a write with immediate data.
+	 */
 	SUPERP_OP_RECV = 128,
+	SUPERP_OP_RECV_WRITE = 129,
 };
 
 /* Flags of a submission entry. */
@@ -612,10 +616,10 @@ struct superp_rqe {
  * @token: of the entry that has completed
  * @qp: queue pair
  * @length: of a submission the bytes asked for; of a receive entry the length
- *	of the message, 0 if it failed
- * @imm: immediate data of a received message; a write with immediate data is
- *	received as a message of length 0
- * @opcode: of the submission, or %SUPERP_OP_RECV
+ *	of the message, 0 if it failed, or with %SUPERP_OP_RECV_WRITE that of
+ *	the write, whose bytes are where it has put them: the buffer is unused
+ * @imm: immediate data of a received message, or of a write
+ * @opcode: of the submission, or %SUPERP_OP_RECV, %SUPERP_OP_RECV_WRITE
  * @flags: SUPERP_CQE_* bits
  * @major: 0 success, else enum superp_error
  * @minor: refines @major

@@ -92,7 +92,7 @@ impl Limits {
     /// Most bytes of a request with one operation.
     pub(super) fn max_len(&self, op: &ReqOp) -> u64 {
         let opcode = match op.opcode() {
-            Opcode::Noop | Opcode::LastNull | Opcode::Atomic => return 0,
+            _ if is_whole(op) => return 0,
             Opcode::Read => Opcode::ReadResponse,
             opcode => opcode,
         };
@@ -126,8 +126,8 @@ impl Limits {
     /// Least bytes of each operation of a request.
     pub(super) fn min_len(&self, op: &ReqOp) -> u32 {
         match op {
-            ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. } | ReqOp::Read { .. } => 0,
-            ReqOp::SendQpExt { message_len: 0, .. } => 0,
+            op if is_whole(op) => 0,
+            ReqOp::Read { .. } | ReqOp::SendQpExt { message_len: 0, .. } => 0,
             ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. } => 1,
             _ => self.block_min(op.opcode()),
         }
@@ -140,11 +140,15 @@ impl Limits {
         if count == 0 {
             return Err(SubmitError::BadCount { max: 1 });
         }
-        if matches!(op, ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. }) {
+        if is_whole(&op) {
             return match (count, len) {
                 (1, 0) => Ok(Layout {
                     packets: 1,
-                    ops: u8::from(opcode == Opcode::Atomic),
+                    ops: u8::from(!matches!(op, ReqOp::Noop | ReqOp::LastNull)),
+                    pad: match op {
+                        ReqOp::Written { .. } => pad(0),
+                        _ => 0,
+                    },
                     ..Layout::default()
                 }),
                 (1, _) => Err(SubmitError::TooLong { max: 0 }),
@@ -270,6 +274,14 @@ impl Limits {
         };
         (block.min(len.saturating_sub(offset)), ops)
     }
+}
+
+/// Whether it is one packet with nothing from the owner in it.
+fn is_whole(op: &ReqOp) -> bool {
+    matches!(
+        op,
+        ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. } | ReqOp::Written { .. }
+    )
 }
 
 /// `len / block`, rounded up. Blocks are not empty.

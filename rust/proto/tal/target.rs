@@ -266,9 +266,27 @@ impl<A: Slabs> Target<A> {
                         imm: write.immediate,
                         solicited: flags.solicited,
                         len: 0,
+                        start: false,
                     });
                 }
                 owner.write(write.address, block)?;
+            }
+            Op::SendQpExt(send) if send.flags.written => {
+                if !send.flags.immediate {
+                    return Err(Code::MALFORMED);
+                }
+                if slot.immediate.is_some() {
+                    return Err(Code::MALFORMED_IMMEDIATE);
+                }
+                slot.immediate = Some(Immediate {
+                    xid,
+                    qp: send.qp,
+                    imm: send.immediate,
+                    solicited: send.flags.solicited,
+                    len: send.message_len,
+                    start: send.flags.start,
+                });
+                block.len = 0;
             }
             Op::SendQpExt(send) => {
                 let flags = send.flags;
@@ -321,10 +339,11 @@ impl<A: Slabs> Target<A> {
             return Ok(Step::Partial);
         }
         if let Some(immediate) = slot.immediate {
-            owner.imm(Immediate {
-                len: slot.bytes,
-                ..immediate
-            })?;
+            let len = match Opcode::from_u8(slot.opcode) {
+                Some(Opcode::WriteExt) => slot.bytes,
+                _ => immediate.len,
+            };
+            owner.imm(Immediate { len, ..immediate })?;
         }
         match Opcode::from_u8(slot.opcode) {
             Some(Opcode::Read) => {

@@ -387,7 +387,7 @@ fn extension_headers_both_ways() {
         pad: 9,
         immediate: true,
         solicited: true,
-        start: false,
+        ..ExtFlags::default()
     };
     let write = WriteExtOp {
         address: 0x0807_0605_0403_0201,
@@ -415,10 +415,17 @@ fn extension_headers_both_ways() {
     ];
     assert_eq!(send.bytes(), bytes);
     assert_eq!(SendQpExtOp::parse(&bytes), send);
-    // Bit 7 of the flags is reserved: ignored, and sent as 0.
-    let mut reserved = bytes;
-    reserved[3] |= 0x80;
-    assert_eq!(SendQpExtOp::parse(&reserved), send);
+    let written = SendQpExtOp {
+        flags: ExtFlags {
+            written: true,
+            ..send.flags
+        },
+        ..send
+    };
+    let mut bytes = bytes;
+    bytes[3] |= 0x80;
+    assert_eq!(written.bytes(), bytes);
+    assert_eq!(SendQpExtOp::parse(&bytes), written);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::request::{data, Submitted};
 use std::collections::{HashMap, HashSet};
-use superp_proto::wire::{Op, TalHeader, FIXED_LEN};
+use superp_proto::wire::{Op, Opcode, TalHeader, FIXED_LEN};
 use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Segment};
 
 /// First address; from there `READABLE` bytes of a pattern, then `WRITABLE` bytes.
@@ -131,6 +131,10 @@ impl<'a> Delivery<'a> {
     /// The next operation of the packet, which must not have been carried out before.
     fn op(&mut self) -> Op {
         let tal = self.packet.tal();
+        // What tells of a write is not asked about before all packets have come.
+        let ops = self.packet.ops().skip(self.next);
+        let told = |op: &Op| matches!(op, Op::SendQpExt(op) if op.flags.written);
+        self.next += ops.take_while(told).count();
         let place = (tal.xid, tal.seqno, self.next as u8);
         assert!(self.memory.done.insert(place), "{place:?} done twice");
         assert!(!self.memory.completed.contains(&tal.xid));
@@ -230,7 +234,6 @@ impl Owner for Delivery<'_> {
 
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let tal = self.packet.tal();
-        let opnum = self.next as u8;
         let (qp, pad) = match self.op() {
             Op::SendQp(op) => {
                 assert!(segment.ext.is_none());
@@ -244,6 +247,7 @@ impl Owner for Delivery<'_> {
             }
             op => panic!("{op:?} is no message"),
         };
+        let opnum = self.next as u8 - 1;
         assert_eq!(
             (segment.xid, segment.seqno, segment.opnum, segment.qp),
             (tal.xid, tal.seqno, opnum, qp)
@@ -263,6 +267,7 @@ impl Owner for Delivery<'_> {
 
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
         assert_eq!(immediate.xid, self.packet.tal().xid);
+        assert!(!immediate.start || self.packet.opcode() == Some(Opcode::SendQpExt));
         if immediate.qp >= BAD {
             return Err(Code::NO_QUEUE_PAIR);
         }

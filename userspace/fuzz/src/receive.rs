@@ -231,5 +231,6 @@ fn flags(byte: u8) -> ExtFlags {
         immediate: byte & 0x10 != 0,
         solicited: byte & 0x20 != 0,
         start: byte & 0x40 != 0,
+        written: byte & 0x80 != 0,
     }
 }

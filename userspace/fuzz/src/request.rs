@@ -61,7 +61,7 @@ impl Places {
             true => (END, BAD + number),
             false => (BASE, number),
         };
-        let kinds = if ext { 8 } else { 5 };
+        let kinds = if ext { 9 } else { 5 };
         let mut op = match input.below(kinds) {
             0 => ReqOp::Read { address },
             1 => ReqOp::Write { address },
@@ -82,6 +82,12 @@ impl Places {
                 solicited: true,
                 start: bad,
             },
+            7 => ReqOp::Written {
+                qp,
+                write_len: number.wrapping_mul(0x101),
+                imm: number,
+                start: bad,
+            },
             _ => ReqOp::Atomic {
                 address: if bad { END } else { COUNTER },
                 kind: AtomicKind::FetchAdd,
@@ -90,7 +96,7 @@ impl Places {
             },
         };
         let min = match op {
-            ReqOp::Read { .. } | ReqOp::SendQpExt { .. } => 0,
+            ReqOp::Read { .. } | ReqOp::SendQpExt { .. } | ReqOp::Written { .. } => 0,
             ReqOp::WriteExt { .. } => 1,
             _ => 16,
         };
@@ -98,7 +104,7 @@ impl Places {
         let mut len = (min + input.below(most.max(min) - min + 1)) as u32;
         let mut count = 1;
         match &mut op {
-            ReqOp::Noop | ReqOp::Atomic { .. } => len = 0,
+            ReqOp::Noop | ReqOp::Atomic { .. } | ReqOp::Written { .. } => len = 0,
             ReqOp::SendQpExt { message_len, .. } => *message_len = len,
             _ if input.below(4) == 0 && !bad => {
                 count = 2 + input.below(15) as u16;
@@ -132,7 +138,9 @@ impl Places {
             ReqOp::Noop => None,
             ReqOp::Read { .. } if len == 0 => None,
             ReqOp::Send { .. } => Some(Code::ACCESS_KEY),
-            ReqOp::SendQp { .. } | ReqOp::SendQpExt { .. } => Some(Code::NO_QUEUE_PAIR),
+            ReqOp::SendQp { .. } | ReqOp::SendQpExt { .. } | ReqOp::Written { .. } => {
+                Some(Code::NO_QUEUE_PAIR)
+            }
             _ => Some(Code::ACCESS_BOUNDS),
         };
         let came = match op {

@@ -385,6 +385,12 @@ fn verify(end: &End, peer: &End) {
                 assert!(is(&message.data));
                 assert_eq!((ext.message_len, ext.imm), (message_len, imm));
             }
+            ReqOp::Written {
+                qp, write_len, imm, ..
+            } => {
+                let came = immediates.remove(&qp).expect("its immediate");
+                assert_eq!((came.imm, came.len), (imm, write_len));
+            }
             ReqOp::Atomic { .. } => atomics.push(submitted.original.expect("a value")),
         }
     }

@@ -138,11 +138,11 @@ static void serve(void)
 	receive();
 	post(&answer);
 	complete(SUPERP_OP_SEND);
-	wc = complete(SUPERP_OP_RECV);
-	for (int i = 0; i < BYTES; i++)
+	wc = complete(SUPERP_OP_RECV_WRITE);
+	for (uint32_t i = 0; i < wc.byte_len; i++)
 		if (memory[i] != 'x')
 			fail("a wrong byte", EIO);
-	printf("written: %d bytes, immediate %u\n", BYTES, wc.imm_data);
+	printf("written: %u bytes, immediate %u\n", wc.byte_len, wc.imm_data);
 }
 
 static void call(void)

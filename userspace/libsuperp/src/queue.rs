@@ -94,6 +94,7 @@ fn opcode(opcode: Opcode) -> u8 {
         Opcode::Swap => uapi::SUPERP_OP_SWAP,
         Opcode::Send => uapi::SUPERP_OP_SEND,
         Opcode::Receive => uapi::SUPERP_OP_RECV,
+        Opcode::ReceiveWrite => uapi::SUPERP_OP_RECV_WRITE,
         Opcode::Unknown(other) => other,
     }
 }

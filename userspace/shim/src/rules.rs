@@ -13,6 +13,7 @@ pub(crate) const MAX_READS: u8 = 128;
 
 /// Operations of the extended interface.
 pub(crate) const SEND_OPS: u32 = IBV_QP_EX_WITH_RDMA_WRITE
+    | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
     | IBV_QP_EX_WITH_SEND
     | IBV_QP_EX_WITH_SEND_WITH_IMM
     | IBV_QP_EX_WITH_RDMA_READ
@@ -93,9 +94,11 @@ pub(crate) fn mtu(bytes: u32) -> ibv_mtu {
 /// What a request does, without its local bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
+    /// With immediate data, as a number.
     Write {
         rkey: u32,
         addr: u64,
+        imm: Option<u32>,
     },
     Read {
         rkey: u32,
@@ -148,7 +151,10 @@ impl Operation {
             }
         }
         (entry.opcode, entry.remote_addr) = match self {
-            Self::Write { rkey, addr } => (uapi::SUPERP_OP_WRITE, rma_addr(rkey, addr)?),
+            Self::Write { rkey, addr, imm } => {
+                set_imm(&mut entry, imm);
+                (uapi::SUPERP_OP_WRITE, rma_addr(rkey, addr)?)
+            }
             Self::Read { rkey, addr } => (uapi::SUPERP_OP_READ, rma_addr(rkey, addr)?),
             Self::FetchAdd { rkey, addr, add } => {
                 entry.operand = add;
@@ -164,14 +170,18 @@ impl Operation {
                 (uapi::SUPERP_OP_COMPARE_SWAP, rma_addr(rkey, addr)?)
             }
             Self::Send { imm } => {
-                if let Some(imm) = imm {
-                    entry.flags |= uapi::SUPERP_SQE_IMM;
-                    entry.imm = imm;
-                }
+                set_imm(&mut entry, imm);
                 (uapi::SUPERP_OP_SEND, 0)
             }
         };
         Ok(entry)
+    }
+}
+
+fn set_imm(entry: &mut superp_sqe, imm: Option<u32>) {
+    if let Some(imm) = imm {
+        entry.flags |= uapi::SUPERP_SQE_IMM;
+        entry.imm = imm;
     }
 }
 
@@ -219,6 +229,7 @@ fn opcode(opcode: Opcode) -> ibv_wc_opcode {
         Opcode::FetchAdd => IBV_WC_FETCH_ADD,
         Opcode::CompareSwap => IBV_WC_COMP_SWAP,
         Opcode::Receive => IBV_WC_RECV,
+        Opcode::ReceiveWrite => IBV_WC_RECV_RDMA_WITH_IMM,
         // Nothing else is posted.
         Opcode::Send | Opcode::Swap | Opcode::Unknown(_) => IBV_WC_SEND,
     }
@@ -321,7 +332,8 @@ mod tests {
     #[test]
     fn requests_become_entries() {
         let (rkey, addr) = (7, 0x1000);
-        let write = Operation::Write { rkey, addr };
+        let imm = None;
+        let write = Operation::Write { rkey, addr, imm };
         let flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
         let mut entry = write.entry(9, flags).unwrap();
         set_part(
@@ -357,6 +369,12 @@ mod tests {
         assert_eq!(
             (entry.imm, entry.flags, entry.remote_addr),
             (5, uapi::SUPERP_SQE_IMM, 0)
+        );
+        let imm = Some(6);
+        let entry = Operation::Write { rkey, addr, imm }.entry(0, 0).unwrap();
+        assert_eq!(
+            (entry.imm, entry.flags, entry.remote_addr),
+            (6, uapi::SUPERP_SQE_IMM, 7 << 40 | 0x1000)
         );
     }
 
@@ -394,6 +412,12 @@ mod tests {
         );
         assert_eq!((wc.opcode, wc.wc_flags), (IBV_WC_RECV, IBV_WC_WITH_IMM));
         assert_eq!(imm_data(&wc), 0x0102_0304u32.to_be());
+        let wc = completion(&done(Opcode::ReceiveWrite, Ok(())), 77);
+        assert_eq!(
+            (wc.opcode, wc.wc_flags),
+            (IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM)
+        );
+        assert_eq!((wc.byte_len, imm_data(&wc)), (100, 0x0102_0304u32.to_be()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Send,
     SendQp,
     SendQpExt,
+    Written,
     Atomic,
     LastNull,
 }
@@ -142,7 +143,7 @@ impl Random {
             return Next::Rest(1 + rng.below(self.rest));
         }
         self.left -= 1;
-        let kind = match rng.below(if self.ext { 11 } else { 7 }) {
+        let kind = match rng.below(if self.ext { 12 } else { 7 }) {
             0 => Kind::Noop,
             1 | 2 => Kind::Read,
             3 | 4 => Kind::Write,
@@ -150,15 +151,16 @@ impl Random {
             6 => Kind::SendQp,
             7 => Kind::WriteExt,
             8 => Kind::Atomic,
+            9 => Kind::Written,
             _ => Kind::SendQpExt,
         };
         let min = match kind {
-            Kind::Noop | Kind::LastNull | Kind::Read | Kind::SendQpExt | Kind::Atomic => 0,
             Kind::WriteExt => 1,
             Kind::Write | Kind::Send | Kind::SendQp => 16,
+            _ => 0,
         };
         let (mut count, mut len) = (1, length(rng, min, self.mtu));
-        if matches!(kind, Kind::Noop | Kind::Atomic) {
+        if matches!(kind, Kind::Noop | Kind::Atomic | Kind::Written) {
             len = 0;
         } else if kind != Kind::SendQpExt && rng.chance(300) {
             len = rng.range(min.max(1), 80);

@@ -180,7 +180,8 @@ impl Work {
         let (count, len) = (wish.count, wish.len);
         let bytes = len as usize * usize::from(count);
         // Bad places are of requests with one operation and some data.
-        let bad = wish.bad && count == 1 && (len > 0 || wish.kind == Kind::Atomic);
+        let whole = matches!(wish.kind, Kind::Atomic | Kind::Written);
+        let bad = wish.bad && count == 1 && (len > 0 || whole);
         let id = token as u32 + 0x1000;
         let mut expect = Ok(());
         let mut addresses = Vec::new();
@@ -245,6 +246,12 @@ impl Work {
                 message_len: len,
                 imm: wish.imm,
                 solicited: true,
+                start: false,
+            },
+            Kind::Written => ReqOp::Written {
+                qp: bad_qp(id, &mut expect),
+                write_len: id,
+                imm: id,
                 start: false,
             },
         };
@@ -398,7 +405,10 @@ impl Work {
                 ReqOp::SendQp { .. } | ReqOp::SendQpExt { .. } => messages += 1,
                 _ => {}
             }
-            let with_imm = matches!(job.request.op, ReqOp::WriteExt { imm: Some(_), .. });
+            let with_imm = matches!(
+                job.request.op,
+                ReqOp::WriteExt { imm: Some(_), .. } | ReqOp::Written { .. }
+            );
             immediates += usize::from(with_imm);
         }
         if !self.keep {
@@ -413,6 +423,19 @@ impl Work {
             return Err((Invariant::ExactlyOnce, text));
         }
         Ok(())
+    }
+}
+
+/// Whether the peer was told of a write of `len` bytes, once.
+fn immediate(peer: &Memory, qp: u32, imm: u32, len: u32) -> Check {
+    let expected = (imm, len, 1);
+    match peer.immediates.get(&qp) {
+        None => Err((Invariant::ExactlyOnce, "did not come".to_owned())),
+        Some(came) if *came == expected => Ok(()),
+        Some(came) => {
+            let text = format!("immediate {came:?} instead of {expected:?}");
+            Err((Invariant::ExactlyOnce, text))
+        }
     }
 }
 
@@ -461,16 +484,11 @@ impl Job {
                 else {
                     return Ok(());
                 };
-                let expected = (imm, self.data.len() as u32, 1);
-                match peer.immediates.get(&qp) {
-                    None => none(),
-                    Some(came) if *came == expected => Ok(()),
-                    Some(came) => {
-                        let text = format!("immediate {came:?} instead of {expected:?}");
-                        Err((Invariant::ExactlyOnce, text))
-                    }
-                }
+                immediate(peer, qp, imm, self.data.len() as u32)
             }
+            ReqOp::Written {
+                qp, write_len, imm, ..
+            } => immediate(peer, qp, imm, write_len),
             ReqOp::Send { key, .. } => match peer.contexts.get(&key) {
                 Some(context) => context.check(&self.data),
                 None => none(),
@@ -529,14 +547,10 @@ impl Job {
                     }
                 }
                 if let ReqOp::WriteExt { qp, .. } = self.request.op {
-                    let immediate = peer.immediates.get(&qp);
-                    if let Some((_, _, times @ 2..)) = immediate {
-                        let text = format!("{:?}: immediate came {times} times", self.request);
-                        return Err((Invariant::ExactlyOnce, text));
-                    }
-                    came.2 = usize::from(immediate.is_some());
+                    came.2 = self.immediate_part(peer, qp)?;
                 }
             }
+            ReqOp::Written { qp, .. } => came.2 = self.immediate_part(peer, qp)?,
             ReqOp::Send { key, .. } => {
                 if let Some(context) = peer.contexts.get(&key) {
                     part(&context.bytes, &context.times, &self.data)?;
@@ -550,6 +564,17 @@ impl Job {
             }
         }
         Ok(came)
+    }
+
+    /// How many immediates came of one that may have come.
+    fn immediate_part(&self, peer: &Memory, qp: u32) -> Result<usize, (Invariant, String)> {
+        match peer.immediates.get(&qp) {
+            Some((_, _, times @ 2..)) => {
+                let text = format!("{:?}: immediate came {times} times", self.request);
+                Err((Invariant::ExactlyOnce, text))
+            }
+            came => Ok(usize::from(came.is_some())),
+        }
     }
 
     fn message(&self, peer: &Memory, qp: u32, imm: Option<u32>) -> Check {

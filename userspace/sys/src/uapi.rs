@@ -91,6 +91,8 @@ pub const SUPERP_OP_SWAP: u8 = 5;
 pub const SUPERP_OP_SEND: u8 = 6;
 /// A message was received.
 pub const SUPERP_OP_RECV: u8 = 128;
+/// The peer tells of a write with immediate data.
+pub const SUPERP_OP_RECV_WRITE: u8 = 129;
 
 /// The entry has a completion also if it succeeds.
 pub const SUPERP_SQE_SIGNALED: u16 = 1 << 0;

@@ -89,12 +89,12 @@ fn serve(mut end: End) -> Result<(), Box<dyn Error>> {
     let place = end.region.rma_addr().to_ne_bytes();
     end.qp.post_send([WorkRequest::send_inline(&place)?])?;
     end.complete(Opcode::Send)?;
-    let written = end.complete(Opcode::Receive)?;
+    let written = end.complete(Opcode::ReceiveWrite)?;
     if end.bytes::<BYTES>()? != [b'x'; BYTES] {
         return Err("a wrong byte".into());
     }
     let immediate = written.immediate.ok_or("no immediate")?;
-    println!("written: {BYTES} bytes, immediate {immediate}");
+    println!("written: {} bytes, immediate {immediate}", written.length);
     Ok(())
 }
 

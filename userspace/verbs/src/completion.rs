@@ -24,6 +24,8 @@ pub enum Opcode {
     Send,
     /// A message was received.
     Receive,
+    /// The peer tells of a write with immediate data, whose bytes are in place.
+    ReceiveWrite,
     /// An entry with an unknown opcode.
     Unknown(u8),
 }
@@ -37,9 +39,9 @@ pub struct Completion {
     pub queue_pair: u32,
     /// What it was.
     pub opcode: Opcode,
-    /// Bytes: of a received message its length, else what was asked for.
+    /// Bytes: of a received message, or of the write that was told of, its length, else what was asked for.
     pub length: u32,
-    /// Immediate data of a received message.
+    /// Immediate data of a received message, or of a write.
     pub immediate: Option<u32>,
     /// Success or the reason of the failure.
     pub result: Result<(), CompletionError>,
@@ -58,6 +60,7 @@ impl Completion {
                 uapi::SUPERP_OP_SWAP => Opcode::Swap,
                 uapi::SUPERP_OP_SEND => Opcode::Send,
                 uapi::SUPERP_OP_RECV => Opcode::Receive,
+                uapi::SUPERP_OP_RECV_WRITE => Opcode::ReceiveWrite,
                 other => Opcode::Unknown(other),
             },
             length: entry.length,

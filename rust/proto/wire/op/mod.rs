@@ -103,6 +103,8 @@ pub struct ExtFlags {
     pub solicited: bool,
     /// First message of a run that follows a refused one.
     pub start: bool,
+    /// It tells of a write, whose length is that of the message.
+    pub written: bool,
 }
 
 impl ExtFlags {
@@ -112,6 +114,7 @@ impl ExtFlags {
     const IMMEDIATE: u8 = 1 << 4;
     const SOLICITED: u8 = 1 << 5;
     const START: u8 = 1 << 6;
+    const WRITTEN: u8 = 1 << 7;
 
     const fn parse(b: u8) -> Self {
         Self {
@@ -119,6 +122,7 @@ impl ExtFlags {
             immediate: b & Self::IMMEDIATE != 0,
             solicited: b & Self::SOLICITED != 0,
             start: b & Self::START != 0,
+            written: b & Self::WRITTEN != 0,
         }
     }
 
@@ -127,5 +131,6 @@ impl ExtFlags {
             | (if self.immediate { Self::IMMEDIATE } else { 0 })
             | (if self.solicited { Self::SOLICITED } else { 0 })
             | (if self.start { Self::START } else { 0 })
+            | (if self.written { Self::WRITTEN } else { 0 })
     }
 }

@@ -8,13 +8,13 @@ use super::ExtFlags;
 pub struct SendQpExtOp {
     /// Queue pair number, cut to 24 bits when written.
     pub qp: u32,
-    /// Pad, immediate valid, solicited, start.
+    /// Pad, immediate valid, solicited, start, written.
     pub flags: ExtFlags,
     /// Immediate data.
     pub immediate: u32,
     /// Offset of the block in the message, in bytes.
     pub offset: u32,
-    /// Length of the whole message, in bytes.
+    /// Length of the whole message, in bytes; or of the write that it tells of.
     pub message_len: u32,
 }
 

@@ -126,7 +126,7 @@ struct superp_wc {
 	uint32_t minor;		/* refines it */
 	uint32_t error;		/* errno value of both, 0 for success */
 	uint32_t opcode;	/* SUPERP_OP_* */
-	uint32_t byte_len;
+	uint32_t byte_len;	/* of SUPERP_OP_RECV_WRITE: of the peer's write */
 	uint32_t imm_data;
 	uint32_t wc_flags;
 	uint32_t qp_index;	/* superp_qp_index() of the queue pair */

@@ -90,7 +90,7 @@ impl Work {
         let conn = &pair.ends[self.who].conn;
         let mtu = u64::from(conn.config().mtu);
         let fail = self.rng.chance(self.failing);
-        let kind = self.rng.below(if self.ext { 10 } else { 7 });
+        let kind = self.rng.below(if self.ext { 11 } else { 7 });
         let imm = self.rng.chance(500).then(|| self.rng.next() as u32);
         let mut expect = Expect::Done;
         let mut op = match kind {
@@ -107,6 +107,12 @@ impl Work {
                 qp: self.next_qp,
                 imm,
                 solicited: false,
+            },
+            8 => ReqOp::Written {
+                qp: self.next_qp,
+                write_len: self.next_qp.wrapping_mul(0x101),
+                imm: self.next_key,
+                start: false,
             },
             _ => ReqOp::SendQpExt {
                 qp: self.next_qp,
@@ -130,7 +136,7 @@ impl Work {
         };
         let mut count = 1u16;
         let mut len = self.len(min, max, mtu);
-        if matches!(op, ReqOp::Noop) {
+        if matches!(op, ReqOp::Noop | ReqOp::Written { .. }) {
             len = 0;
         } else if several && !matches!(op, ReqOp::SendQpExt { .. }) {
             len = self.rng.range(min.max(1), 80);
@@ -178,7 +184,7 @@ impl Work {
                     *qp = BAD_QP;
                     expect = Expect::Fail(Code::NO_QUEUE_PAIR);
                 }
-                ReqOp::SendQpExt { qp, .. } => {
+                ReqOp::SendQpExt { qp, .. } | ReqOp::Written { qp, .. } => {
                     *qp |= DRY_QP;
                     expect = Expect::Fail(Code::NO_RECEIVE_BUFFER);
                 }
@@ -294,6 +300,13 @@ impl Work {
                         let came = immediates[&qp];
                         assert_eq!((came.imm, came.len as usize), (imm, expected.data.len()));
                     }
+                }
+                ReqOp::Written {
+                    qp, write_len, imm, ..
+                } => {
+                    sent_immediates += 1;
+                    let came = immediates[&qp];
+                    assert_eq!((came.imm, came.len), (imm, write_len));
                 }
                 ReqOp::Send { key, .. } => {
                     assert_eq!(there.memory.contexts[&key], expected.data);

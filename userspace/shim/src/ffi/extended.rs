@@ -53,6 +53,7 @@ pub(super) fn set_functions(public: &mut ibv_qp_ex) {
     public.wr_atomic_fetch_add = Some(fetch_add);
     public.wr_rdma_read = Some(read);
     public.wr_rdma_write = Some(write);
+    public.wr_rdma_write_imm = Some(write_imm);
     public.wr_send = Some(send);
     public.wr_send_imm = Some(send_imm);
     public.wr_set_inline_data = Some(set_inline);
@@ -155,7 +156,22 @@ impl Work {
 
 unsafe extern "C" fn write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
     // SAFETY: An own queue pair.
-    unsafe { begin(qp, Operation::Write { rkey, addr }) };
+    unsafe {
+        begin(
+            qp,
+            Operation::Write {
+                rkey,
+                addr,
+                imm: None,
+            },
+        )
+    };
+}
+
+unsafe extern "C" fn write_imm(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, imm: u32) {
+    let imm = Some(u32::from_be(imm));
+    // SAFETY: An own queue pair.
+    unsafe { begin(qp, Operation::Write { rkey, addr, imm }) };
 }
 
 unsafe extern "C" fn read(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {

@@ -38,7 +38,16 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<Operation, c_int> {
         let imm = u32::from_be(wr.__bindgen_anon_1.imm_data);
         let (rkey, addr) = (rdma.rkey, rdma.remote_addr);
         Ok(match wr.opcode {
-            IBV_WR_RDMA_WRITE => Operation::Write { rkey, addr },
+            IBV_WR_RDMA_WRITE => Operation::Write {
+                rkey,
+                addr,
+                imm: None,
+            },
+            IBV_WR_RDMA_WRITE_WITH_IMM => Operation::Write {
+                rkey,
+                addr,
+                imm: Some(imm),
+            },
             IBV_WR_RDMA_READ => Operation::Read { rkey, addr },
             IBV_WR_SEND => Operation::Send { imm: None },
             IBV_WR_SEND_WITH_IMM => Operation::Send { imm: Some(imm) },

@@ -528,6 +528,38 @@ fn refused_immediate_leaves_all_bytes_of_its_write_in_place() {
 }
 
 #[test]
+fn write_that_is_in_place_is_told_of_alone() {
+    let mut pair = Pair::clean(&ext());
+    for (start, write_len) in [(false, 0), (true, 3_000_000), (false, u32::MAX)] {
+        let written = ReqOp::Written {
+            qp: 3,
+            write_len,
+            imm: 7,
+            start,
+        };
+        let token = pair.submit(A, written, Vec::new());
+        pair.settle();
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+        let memory = &pair.ends[B].memory;
+        let came = memory.immediates.last().unwrap();
+        assert_eq!((came.qp, came.imm), (3, 7));
+        assert_eq!((came.len, came.start), (write_len, start));
+        assert!(memory.messages.is_empty());
+    }
+    assert_eq!(pair.ends[B].memory.immediates.len(), 3);
+    let refused = ReqOp::Written {
+        qp: DRY_QP,
+        write_len: 1,
+        imm: 7,
+        start: false,
+    };
+    let token = pair.submit(A, refused, Vec::new());
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&token], Err(Code::NO_RECEIVE_BUFFER));
+    assert_eq!(pair.ends[B].memory.immediates.len(), 3);
+}
+
+#[test]
 fn read_of_any_length_is_trimmed() {
     let mut pair = Pair::clean(&Config::default());
     for len in [0, 1, 15, 16, 17, 1452, 1453, 1461, 40_000] {
