@@ -19,7 +19,8 @@
  *	xfer serve NODE FILE ACCESS
  *		registers FILE, less GUARD + ODD bytes at both ends, as a region,
  *		prints "QPN RMA-ADDRESS KEY", and until its input ends a line "LENGTH
- *		CRC" for each message it gets, or "at OFFSET LENGTH" if it is placed
+ *		CRC" for each message it gets, or "at OFFSET LENGTH" if it is placed;
+ *		with "i" in ACCESS each has immediate data: "LENGTH number NUMBER"
  *
  * NODE is the namespace of the initiator, TARGET that of its peer, ADDRESS the
  * peer's, CID the connection's number at NODE. Memory of both ends lies between
@@ -726,6 +727,7 @@ static int op(const char *node, const char *address, const char *name,
 static int serve(const char *node, const char *path, const char *access)
 {
 	static uint8_t message[1 << 20];
+	const bool numbers = strchr(access, 'i');
 	struct superp_qp_info info;
 	struct superp_mr_reg region;
 	int fd = socket_in(node);
@@ -756,11 +758,14 @@ static int serve(const char *node, const char *path, const char *access)
 			fail("poll: %s", strerror(errno));
 		if (fds[0].revents)
 			return 0;
-		len = receive_control(fd, SUPERP_CMSG_KEY, &placed, sizeof(placed), message,
+		len = receive_control(fd, numbers ? SUPERP_CMSG_IMM : SUPERP_CMSG_KEY, &placed,
+				      numbers ? sizeof(__u32) : sizeof(placed), message,
 				      sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
 		if (len < 0 || len > (ssize_t)sizeof(message))
 			fail("recv: %s", strerror(errno));
-		if (!placed.length)
+		if (numbers)
+			printf("%zd number %u\n", len, placed.key);
+		else if (!placed.length)
 			printf("%zd %08x\n", len, crc32(message, len));
 		else if (!len && placed.key == region.key && !placed.rsvd)
 			printf("at %u %u\n", placed.offset, placed.length);
