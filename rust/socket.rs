@@ -84,15 +84,23 @@ pub(crate) struct MsgMeta {
     pub(crate) cid: u32,
 }
 
+/// What comes with all parts of a message.
+#[derive(Copy, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Immediate data.
+    pub(crate) imm: Option<u32>,
+    /// Who waits for such messages alone is to be woken.
+    pub(crate) solicited: bool,
+}
+
 /// What comes with a message beside its bytes.
 #[derive(Copy, Clone)]
 pub(crate) enum Beside {
-    Nothing,
-    /// Immediate data.
-    Imm(u32),
+    Mark(Mark),
     /// No message: immediate data of a write, and its length in bytes.
     Written {
         imm: u32,
+        solicited: bool,
         len: u32,
     },
     /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
@@ -195,8 +203,8 @@ impl Endpoint {
             ..From::default()
         };
         match beside {
-            Beside::Nothing => {}
-            Beside::Imm(imm) | Beside::Written { imm, .. } => {
+            Beside::Mark(Mark { imm: None, .. }) => {}
+            Beside::Mark(Mark { imm: Some(imm), .. }) | Beside::Written { imm, .. } => {
                 source.imm = imm;
                 source.has_imm = true;
             }
@@ -528,7 +536,7 @@ impl Socket {
             Local::Buffer(pages)
         };
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(ticket, qpn, op, len, local, false)?)?;
+        conn.post(Work::new(ticket, qpn, op, len, local, false, false)?)?;
         Ok(bytes)
     }
 
@@ -595,7 +603,7 @@ impl Socket {
         };
         let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(ticket, qpn, op, rma.length, local, fence)?)
+        conn.post(Work::new(ticket, qpn, op, rma.length, local, fence, false)?)
     }
 
     /// The local memory of a request that is not empty.

@@ -170,6 +170,8 @@ pub(crate) struct Work {
     pub(crate) local: Local,
     /// It starts when all before it in its flow are complete.
     pub(crate) fence: bool,
+    /// A message, or what tells of a write, wakes the receiver who waits for such ones alone.
+    pub(crate) solicited: bool,
     /// Place in the order of its flow; written when the work leaves the queue.
     order: Atomic<u64>,
     /// How often the peer refused it for want of a buffer when its socket was closed.
@@ -198,6 +200,7 @@ impl Work {
         len: u32,
         local: Local,
         fence: bool,
+        solicited: bool,
     ) -> Result<ListArc<Work>> {
         ListArc::pin_init(
             try_pin_init!(Work {
@@ -208,6 +211,7 @@ impl Work {
                 len,
                 local,
                 fence,
+                solicited,
                 order: Atomic::new(0),
                 refusals: Atomic::new(0),
                 slot: Atomic::new(0),

@@ -5,7 +5,13 @@
 use kernel::{prelude::*, sync::Arc};
 
 use super::rx::Assembly;
-use crate::{kapi::skb::SkbQueue, proto::Code, qp::Qp, ring::Claim, socket::Refused};
+use crate::{
+    kapi::skb::SkbQueue,
+    proto::Code,
+    qp::Qp,
+    ring::Claim,
+    socket::{Mark, Refused},
+};
 
 /// Where the bytes are that have come.
 pub(super) enum Store {
@@ -19,7 +25,7 @@ pub(super) enum Store {
 pub(super) struct Partial {
     pub(super) qp: Arc<Qp>,
     pub(super) qpn: u32,
-    pub(super) imm: Option<u32>,
+    pub(super) mark: Mark,
     pub(super) store: Store,
     len: u32,
     /// Bytes so far.
@@ -34,7 +40,7 @@ impl Partial {
         Self {
             qp: part.qp.clone(),
             qpn: part.qpn,
-            imm: part.imm,
+            mark: part.mark,
             store: claim.map_or_else(|| Store::Kept(SkbQueue::new()), Store::Placed),
             len,
             bytes: 0,
@@ -47,9 +53,9 @@ impl Partial {
         self.begun
     }
 
-    /// Whether it is a message of this length, with this immediate.
-    pub(super) fn is_of(&self, len: u32, imm: Option<u32>) -> bool {
-        self.len == len && self.imm == imm
+    /// Whether it is a message of this length, with this mark.
+    pub(super) fn is_of(&self, len: u32, mark: Mark) -> bool {
+        self.len == len && self.mark == mark
     }
 
     /// Whether as many bytes are here as the message has.

@@ -17,10 +17,12 @@ use crate::{
     },
     netlink::{self, Event},
     node::{Node, BUDGET_PERIOD},
-    proto::{Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment},
+    proto::{
+        Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment, SegmentExt,
+    },
     qp::Qp,
     region::{self, Nearby},
-    socket::{Beside, MsgMeta, Refused},
+    socket::{Beside, Mark, MsgMeta, Refused},
     MAX_MESSAGE,
 };
 
@@ -40,13 +42,21 @@ pub(super) struct Assembly {
     pub(super) bytes: u64,
     /// Length of the whole message, where the packets say it.
     message_len: Option<u32>,
-    pub(super) imm: Option<u32>,
+    pub(super) mark: Mark,
+}
+
+/// What all operations of a message say, where they can.
+fn mark(ext: Option<&SegmentExt>) -> Mark {
+    ext.map_or(Mark::default(), |ext| Mark {
+        imm: ext.imm,
+        solicited: ext.solicited,
+    })
 }
 
 impl Assembly {
-    /// Whether it is of a message of this length, with this immediate.
-    fn is_part_of(&self, message_len: Option<u32>, imm: Option<u32>) -> bool {
-        self.message_len == message_len && self.imm == imm
+    /// Whether it is of a message of this length, with this mark.
+    fn is_part_of(&self, message_len: Option<u32>, mark: Mark) -> bool {
+        self.message_len == message_len && self.mark == mark
     }
 }
 
@@ -255,7 +265,7 @@ impl Target<'_> {
             return;
         };
         let continued = segment.ext.as_ref().is_some_and(|ext| {
-            partial.is_of(ext.message_len, ext.imm) && !(ordered && ext.offset == 0)
+            partial.is_of(ext.message_len, mark(Some(ext))) && !(ordered && ext.offset == 0)
         });
         if !continued {
             self.rx.take_partial(segment.qp);
@@ -286,7 +296,7 @@ impl Target<'_> {
             segments: SkbQueue::new(),
             bytes: 0,
             message_len: ext.map(|e| e.message_len),
-            imm: ext.and_then(|e| e.imm),
+            mark: mark(ext),
         })
     }
 
@@ -298,7 +308,7 @@ impl Target<'_> {
         let begun = self.rx.take_partial(qpn);
         // With two first parts its sender has begun again.
         let begun =
-            begun.filter(|old| old.is_of(message_len, part.imm) && !(first && old.has_begun()));
+            begun.filter(|old| old.is_of(message_len, part.mark) && !(first && old.has_begun()));
         let mut whole = match begun {
             Some(begun) => begun,
             None => {
@@ -322,7 +332,7 @@ impl Target<'_> {
         if whole.is_exceeded() {
             return Err(Code::MALFORMED);
         }
-        let beside = whole.imm.map_or(Beside::Nothing, Beside::Imm);
+        let beside = Beside::Mark(whole.mark);
         match whole.store {
             Store::Kept(segments) => {
                 let message = segments.into_message().ok_or(Code::RESOURCES)?;
@@ -456,8 +466,8 @@ impl Owner for Target<'_> {
             return Err(Code::RESOURCES);
         };
         let ext = segment.ext.as_ref();
-        let (message_len, imm) = (ext.map(|e| e.message_len), ext.and_then(|e| e.imm));
-        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, imm) {
+        let message_len = ext.map(|e| e.message_len);
+        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, mark(ext)) {
             return Err(Code::MALFORMED);
         }
         assembly.bytes = assembly.bytes.saturating_add(data.len as u64);
@@ -487,6 +497,7 @@ impl Owner for Target<'_> {
         }
         let beside = Beside::Written {
             imm: immediate.imm,
+            solicited: immediate.solicited,
             len: immediate.len,
         };
         match SkBuff::alloc(0, 0) {
@@ -515,7 +526,7 @@ impl Owner for Target<'_> {
         }
         let message = assembly.segments.into_message().ok_or(Code::RESOURCES)?;
         let ext = assembly.message_len.is_some();
-        let beside = assembly.imm.map_or(Beside::Nothing, Beside::Imm);
+        let beside = Beside::Mark(assembly.mark);
         self.deliver(&assembly.qp, assembly.qpn, message, beside, ext)
     }
 

@@ -16,6 +16,7 @@ use crate::{
     },
     region::{self, Nearby},
     ring,
+    socket::Mark,
     work::{self, Patience, Work, WorkOp},
 };
 
@@ -120,14 +121,14 @@ impl Inner {
         self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
-    fn message_op(&self, qp: u32, offset: u64, len: u32, imm: Option<u32>, start: bool) -> ReqOp {
+    fn message_op(&self, qp: u32, offset: u64, len: u32, mark: Mark, start: bool) -> ReqOp {
         if self.proto.config().ext {
             ReqOp::SendQpExt {
                 qp,
                 offset: offset as u32,
                 message_len: len,
-                imm,
-                solicited: false,
+                imm: mark.imm,
+                solicited: mark.solicited,
                 start,
             }
         } else {
@@ -143,13 +144,13 @@ impl Inner {
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op);
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
-        let small = active.work.small();
+        let (small, solicited) = (active.work.small(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => {
                 // Not of what follows: where the first part was refused, that has to be, too.
                 let start = start && submitted == 0;
-                self.message_op(dest, submitted, total, imm, start)
+                self.message_op(dest, submitted, total, Mark { imm, solicited }, start)
             }
             WorkOp::SendKeyed { key, offset } => ReqOp::Send {
                 key,
@@ -164,6 +165,7 @@ impl Inner {
                     qp: dest,
                     write_len: total,
                     imm,
+                    solicited,
                     start,
                 };
                 return self.submit_request(index, op, 0, total.into(), now);
@@ -177,7 +179,7 @@ impl Inner {
                     address,
                     qp: imm.map_or(0, |_| dest),
                     imm,
-                    solicited: false,
+                    solicited,
                 };
                 match imm {
                     // A shorter one has an opcode of its own [proto 2.5].

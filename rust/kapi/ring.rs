@@ -25,6 +25,7 @@ use super::{
     bindings, bindings as c,
     net::Net,
     sock::{errno, exported, Sock},
+    uapi,
 };
 use crate::ring::Context;
 
@@ -400,10 +401,14 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         self.atomic(self.flags).store(flags, Relaxed);
     }
 
-    /// Takes the arm word, if it is set.
-    pub(crate) fn disarm(&self) -> bool {
+    /// Takes the arm word, if it is set for completions that are solicited or not.
+    pub(crate) fn disarm(&self, solicited: bool) -> bool {
         let arm = self.atomic(self.flags);
-        arm.load(Relaxed) != 0 && arm.xchg(0, Full) != 0
+        match arm.load(Relaxed) {
+            0 => false,
+            uapi::SUPERP_CQ_ARMED_SOLICITED if !solicited => false,
+            _ => arm.xchg(0, Full) != 0,
+        }
     }
 
     fn slot(&self, index: u32) -> NonNull<u64> {

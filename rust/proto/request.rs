@@ -80,6 +80,8 @@ pub enum ReqOp {
         write_len: u32,
         /// Immediate data.
         imm: u32,
+        /// Wake the receiver.
+        solicited: bool,
         /// First message of a run that follows a refused one.
         start: bool,
     },

@@ -237,13 +237,14 @@ impl Transmit {
                     qp,
                     write_len,
                     imm,
+                    solicited,
                     start,
                 } => Op::SendQpExt(SendQpExtOp {
                     qp,
                     flags: ExtFlags {
                         pad,
                         immediate: true,
-                        solicited: false,
+                        solicited,
                         start,
                         written: true,
                     },

@@ -108,6 +108,7 @@ impl Cq {
             cq: self,
             state: self.state.lock(),
             told: true,
+            solicited: false,
         }
     }
 }
@@ -118,6 +119,8 @@ pub(super) struct Redeeming<'a> {
     state: GuardBh<'a, State>,
     /// The program knows of all completions.
     told: bool,
+    /// One of them wakes who waits for such ones alone.
+    solicited: bool,
 }
 
 impl Redeeming<'_> {
@@ -126,17 +129,23 @@ impl Redeeming<'_> {
         self.state.reserved = self.state.reserved.saturating_sub(1);
     }
 
-    /// Writes a completion for which there was a promise.
-    pub(super) fn post(&mut self, entry: &Cqe) {
+    /// Writes a completion for which there was a promise. `solicited`: its sender says so.
+    pub(super) fn post(&mut self, entry: &Cqe, solicited: bool) {
         self.cq.ring.write(self.state.producer, entry);
         self.state.producer = self.state.producer.wrapping_add(1);
         self.told = false;
+        self.solicited |= solicited || entry.major != 0;
         self.release();
     }
 
     /// Tells the program of what has been written.
     pub(super) fn finish(self) {
-        let Redeeming { cq, state, told } = self;
+        let Redeeming {
+            cq,
+            state,
+            told,
+            solicited,
+        } = self;
         if told {
             return;
         }
@@ -144,7 +153,7 @@ impl Redeeming<'_> {
         drop(state);
         // The program arms, then looks at the producer; here it is the other way round.
         smp_mb();
-        if cq.ring.disarm() {
+        if cq.ring.disarm(solicited) {
             cq.tell();
         }
     }

@@ -32,6 +32,11 @@ pub(super) fn is_fenced(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_FENCE != 0
 }
 
+/// Whether it wakes a receiver who waits for such ones alone.
+pub(super) fn is_solicited(entry: &Sqe) -> bool {
+    u32::from(entry.flags) & uapi::SUPERP_SQE_SOLICITED != 0
+}
+
 /// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
 /// its local bytes are. `entry` is a private copy, and `segment` gives one of each of its segments.
 /// Process context.
@@ -59,8 +64,9 @@ pub(super) fn parse(
         !list || !matches!(op, WorkOp::Atomic { .. }),
         Code::MALFORMED,
     )?;
+    check(op.is_message() || !is_solicited(entry), Code::MALFORMED)?;
     check_length(entry.length, op, inline, conn)?;
-    if imm.is_some() || matches!(op, WorkOp::Atomic { .. }) {
+    if imm.is_some() || is_solicited(entry) || matches!(op, WorkOp::Atomic { .. }) {
         check(conn.ext(), Code::EXTENSION_NOT_ENABLED)?;
     }
     check(!op.is_message() || qpn != 0, Code::NO_QUEUE_PAIR)?;

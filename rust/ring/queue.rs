@@ -428,8 +428,9 @@ impl Queue {
                     }
                     // Without memory the ticket is dropped, which completes it as aborted.
                     let fence = entry::is_fenced(entry);
+                    let solicited = entry::is_solicited(entry);
                     let ticket = work::Ticket::Ring(ticket);
-                    match Work::new(ticket, qpn, op, entry.length, local, fence) {
+                    match Work::new(ticket, qpn, op, entry.length, local, fence, solicited) {
                         Ok(work) => works.push_back(work),
                         Err(_) => failed = true,
                     }
@@ -472,7 +473,10 @@ impl Queue {
             match outcome {
                 _ if closed => cq.release(),
                 Ok(()) if !slot.signaled => cq.release(),
-                _ => cq.post(&self.cqe(slot.token, slot.len, slot.opcode, outcome.err())),
+                _ => cq.post(
+                    &self.cqe(slot.token, slot.len, slot.opcode, outcome.err()),
+                    false,
+                ),
             }
         }
         cq.finish();

@@ -16,7 +16,7 @@ use crate::{
         uapi,
     },
     proto::Code,
-    socket::{Beside, MsgMeta, Refused},
+    socket::{Beside, Mark, MsgMeta, Refused},
     MAX_MESSAGE,
 };
 
@@ -125,7 +125,7 @@ impl Queue {
                 &mut receiving,
                 token,
                 Err(Code::ABORTED),
-                Beside::Nothing,
+                Beside::Mark(Mark::default()),
             );
         }
         true
@@ -146,20 +146,28 @@ impl Queue {
             ring.set_consumer(receiving.consumer);
         }
         let message = outcome.unwrap_or(0);
-        let (opcode, len, imm) = match beside {
-            Beside::Written { imm, len } => (uapi::SUPERP_OP_RECV_WRITE, len, Some(imm)),
-            Beside::Imm(imm) => (uapi::SUPERP_OP_RECV, message, Some(imm)),
-            _ => (uapi::SUPERP_OP_RECV, message, None),
+        let (opcode, len, mark) = match beside {
+            Beside::Written {
+                imm,
+                solicited,
+                len,
+            } => {
+                let imm = Some(imm);
+                (uapi::SUPERP_OP_RECV_WRITE, len, Mark { imm, solicited })
+            }
+            Beside::Mark(mark) => (uapi::SUPERP_OP_RECV, message, mark),
+            Beside::Placed { .. } => (uapi::SUPERP_OP_RECV, message, Mark::default()),
         };
         // CAST: The number of an opcode.
         let cqe = self.cqe(token, len, opcode as u8, outcome.err());
         let mut cq = rq.cq.redeem();
-        cq.post(&Cqe {
-            imm: imm.unwrap_or(0),
+        let cqe = Cqe {
+            imm: mark.imm.unwrap_or(0),
             // CAST: A bit of few.
-            flags: imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
+            flags: mark.imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
             ..cqe
-        });
+        };
+        cq.post(&cqe, mark.solicited);
         cq.finish();
     }
 
@@ -231,7 +239,13 @@ impl Queue {
         entry: &Rqe,
         code: Code,
     ) -> Refused {
-        self.received(rq, &mut receiving, entry.token, Err(code), Beside::Nothing);
+        self.received(
+            rq,
+            &mut receiving,
+            entry.token,
+            Err(code),
+            Beside::Mark(Mark::default()),
+        );
         drop(receiving);
         self.fail();
         match code {

@@ -24,6 +24,17 @@ arguments() {
 	vm/run --module none --timeout 60 --results "$results" uml -- printf '%s|' 'a b' "c'd" '$e' | grep -qxF "a b|c'd|\$e|"
 }
 
+# But for what the host runs, and a part of another test.
+listed() {
+	local path
+	for path in $(grep -lE '^(SUPERP_TEST_MAIN|TEST_HARNESS_MAIN)$|^tap_end$|^results\.end\(' -r --include=*.c --include=*.sh --include=*.py .); do
+		path=${path#./}
+		case $path in rig/truth.sh | web/page.py | verbs/flush.c) continue ;; esac
+		grep -qE "^$path( |\$)" TESTS || echo "selftests/TESTS has not $path"
+	done | tee "$results/missing"
+	[ ! -s "$results/missing" ]
+}
+
 # The summary tells of a case that fails what that case printed, and not what the next one did.
 explained() {
 	local folder
@@ -52,4 +63,6 @@ tap_case 'a guest that hangs is a failure' ends 124 5 sleep 1000
 tap_case 'a warning in the kernel log is a failure' ends 122 60 sh -c 'echo "WARNING: a test" >/dev/kmsg'
 tap_case 'a module that cannot be loaded is a failure' no_module
 tap_case 'a failure is told with its own notes' explained
+tap_case 'a test that does not exist is a failure' ends 1 60 /superp/selftests/lib/run-tests ring/nothing.c
+tap_case 'every test that guests have is in TESTS' listed
 tap_end

@@ -436,7 +436,10 @@ enum superp_error {
  * has moved go on with that.  Else wait with poll(): the next completion clears
  * the arm word, sets the bit of the queue in @events of the context page, and
  * wakes.  POLLIN is there as long as a bit of @events is set; the program clears
- * it (atomic and), then takes completions.  POLLOUT is always there.  A queue
+ * it (atomic and), then takes completions.  SUPERP_CQ_ARMED_SOLICITED instead,
+ * where the word is 0 (compare and exchange), lets others pass than completions
+ * that failed, and those of receive entries whose message or write had
+ * %SUPERP_SQE_SOLICITED at its sender.  POLLOUT is always there.  A queue
  * with an eventfd (SUPERP_IOC_CQ_EVENTFD) tells that instead, so that each of
  * many threads may wait for its own.
  */
@@ -495,7 +498,8 @@ struct superp_ring {
 #define SUPERP_RING_ERROR	(1u << 1)	/* the queue pair is in the error state */
 
 /* The arm word of a completion ring; otherwise 0. */
-#define SUPERP_CQ_ARMED		1u
+#define SUPERP_CQ_ARMED		1u	/* for the next completion */
+#define SUPERP_CQ_ARMED_SOLICITED 2u	/* for the next that is solicited, or failed */
 
 enum superp_opcode {
 	/* Of submission entries; the first five are enum superp_rma_op. */
@@ -519,7 +523,8 @@ enum superp_opcode {
 #define SUPERP_SQE_IMM		(1u << 2)	/* a write or message, with immediate data */
 #define SUPERP_SQE_FENCE	(1u << 3)	/* as SUPERP_RMA_F_FENCE, also of messages */
 #define SUPERP_SQE_LIST		(1u << 4)	/* no atomic operation: the local bytes are segments */
-#define SUPERP_SQE_MASK		0x1fu
+#define SUPERP_SQE_SOLICITED	(1u << 5)	/* a message, or a write with immediate data */
+#define SUPERP_SQE_MASK		0x3fu
 
 /**
  * struct superp_segment - a piece of the memory of an entry, 16 bytes
@@ -560,8 +565,8 @@ struct superp_segment {
  * @data: with %SUPERP_SQE_INLINE the data, in place of @local_addr to @rsvd2
  *
  * An entry that is malformed fails with SUPERP_ERR_MALFORMED, an unknown
- * opcode, or one that needs extensions the connection has not, with
- * SUPERP_ERR_OPCODE, a length that is not allowed, or not that of its list,
+ * opcode, or one that needs extensions the connection has not (as do
+ * %SUPERP_SQE_IMM and %SUPERP_SQE_SOLICITED), with SUPERP_ERR_OPCODE, a length that is not allowed, or not that of its list,
  * with SUPERP_ERR_MALFORMED minor 1, local memory with SUPERP_ERR_ACCESS: minor
  * 1 (no such region of this context), 2 (not all bytes are inside), 3 (no
  * %SUPERP_ACCESS_LOCAL_WRITE), and without a connected queue pair to go to with

@@ -86,6 +86,7 @@ impl Places {
                 qp,
                 write_len: number.wrapping_mul(0x101),
                 imm: number,
+                solicited: true,
                 start: bad,
             },
             _ => ReqOp::Atomic {

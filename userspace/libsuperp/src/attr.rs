@@ -117,6 +117,8 @@ pub const SUPERP_SEND_INLINE: u32 = 1 << 1;
 pub const SUPERP_SEND_IMM: u32 = 1 << 2;
 /// The request starts when all before it on the queue pair is complete.
 pub const SUPERP_SEND_FENCE: u32 = 1 << 3;
+/// The receiver is woken even if it waits for such messages alone.
+pub const SUPERP_SEND_SOLICITED: u32 = 1 << 4;
 /// The completion has immediate data.
 pub const SUPERP_WC_WITH_IMM: u32 = 1 << 0;
 

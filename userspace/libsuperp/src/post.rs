@@ -3,7 +3,7 @@
 
 use crate::attr::{
     RecvWr, SendWr, Sge, SUPERP_SEND_FENCE, SUPERP_SEND_IMM, SUPERP_SEND_INLINE,
-    SUPERP_SEND_SIGNALED,
+    SUPERP_SEND_SIGNALED, SUPERP_SEND_SOLICITED,
 };
 use crate::lock;
 use crate::queue::{Qp, Srq};
@@ -66,8 +66,11 @@ unsafe fn set_inline(entry: &mut superp_sqe, parts: &[Part]) -> Result<(), c_int
 ///
 /// What the request points to is valid for as long as it is used.
 unsafe fn request<'a>(wr: &SendWr) -> Result<WorkRequest<'a>, c_int> {
-    const FLAGS: u32 =
-        SUPERP_SEND_SIGNALED | SUPERP_SEND_INLINE | SUPERP_SEND_IMM | SUPERP_SEND_FENCE;
+    const FLAGS: u32 = SUPERP_SEND_SIGNALED
+        | SUPERP_SEND_INLINE
+        | SUPERP_SEND_IMM
+        | SUPERP_SEND_FENCE
+        | SUPERP_SEND_SOLICITED;
     if wr.send_flags & !FLAGS != 0 {
         return Err(libc::EINVAL);
     }
@@ -79,6 +82,9 @@ unsafe fn request<'a>(wr: &SendWr) -> Result<WorkRequest<'a>, c_int> {
     }
     if wr.send_flags & SUPERP_SEND_FENCE != 0 {
         flags |= uapi::SUPERP_SQE_FENCE;
+    }
+    if wr.send_flags & SUPERP_SEND_SOLICITED != 0 {
+        flags |= uapi::SUPERP_SQE_SOLICITED;
     }
     let mut imm = 0;
     if wr.send_flags & SUPERP_SEND_IMM != 0 {

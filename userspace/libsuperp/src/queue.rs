@@ -140,7 +140,17 @@ pub unsafe extern "C" fn superp_poll_cq(cq: *mut Cq, num_entries: c_int, wc: *mu
 #[no_mangle]
 pub unsafe extern "C" fn superp_req_notify_cq(cq: *mut Cq) -> c_int {
     // SAFETY: By the contract of the header.
-    match lock(unsafe { &(*cq).queue }).request_notify() {
+    armed(lock(unsafe { &(*cq).queue }).request_notify())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_req_notify_cq_solicited(cq: *mut Cq) -> c_int {
+    // SAFETY: By the contract of the header.
+    armed(lock(unsafe { &(*cq).queue }).request_notify_solicited())
+}
+
+fn armed(none_wait: bool) -> c_int {
+    match none_wait {
         true => 0,
         false => libc::EAGAIN,
     }

@@ -66,7 +66,8 @@ fn structs_and_constants_are_those_of_the_header() {
         }
     }
     let constants = constants! {
-        SUPERP_SEND_SIGNALED SUPERP_SEND_INLINE SUPERP_SEND_IMM SUPERP_SEND_FENCE SUPERP_WC_WITH_IMM
+        SUPERP_SEND_SIGNALED SUPERP_SEND_INLINE SUPERP_SEND_IMM SUPERP_SEND_FENCE SUPERP_SEND_SOLICITED
+        SUPERP_WC_WITH_IMM
         SUPERP_QP_STATE
     };
     for (name, value) in constants {

@@ -127,13 +127,17 @@ impl Operation {
         matches!(self, Self::Write { .. } | Self::Send { .. })
     }
 
+    /// Whether it takes a receive buffer.
+    fn is_heard(self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Write { imm: Some(_), .. })
+    }
+
     /// Its entry, without local bytes.
     ///
     /// # Errors
     ///
     /// EINVAL: the key is none, or a flag.
     pub(crate) fn entry(self, id: u64, flags: u32) -> Result<superp_sqe, c_int> {
-        // Every message wakes its receiver, solicited or not.
         let known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
         if flags & !known != 0 {
             return Err(libc::EINVAL);
@@ -145,8 +149,11 @@ impl Operation {
         for (flag, own) in [
             (IBV_SEND_FENCE, uapi::SUPERP_SQE_FENCE),
             (IBV_SEND_SIGNALED, uapi::SUPERP_SQE_SIGNALED),
+            (IBV_SEND_SOLICITED, uapi::SUPERP_SQE_SOLICITED),
         ] {
-            if flags & flag != 0 {
+            // Of what the receiver does not hear of it means nothing.
+            let heard = own != uapi::SUPERP_SQE_SOLICITED || self.is_heard();
+            if flags & flag != 0 && heard {
                 entry.flags |= own;
             }
         }
@@ -371,11 +378,18 @@ mod tests {
             (5, uapi::SUPERP_SQE_IMM, 0)
         );
         let imm = Some(6);
-        let entry = Operation::Write { rkey, addr, imm }.entry(0, 0).unwrap();
+        let told = Operation::Write { rkey, addr, imm };
+        let entry = told.entry(0, IBV_SEND_SOLICITED).unwrap();
         assert_eq!(
             (entry.imm, entry.flags, entry.remote_addr),
-            (6, uapi::SUPERP_SQE_IMM, 7 << 40 | 0x1000)
+            (
+                6,
+                uapi::SUPERP_SQE_IMM | uapi::SUPERP_SQE_SOLICITED,
+                7 << 40 | 0x1000
+            )
         );
+        let entry = write.entry(0, IBV_SEND_SOLICITED).unwrap();
+        assert_eq!((entry.imm, entry.flags), (0, 0));
     }
 
     #[test]

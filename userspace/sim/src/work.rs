@@ -252,6 +252,7 @@ impl Work {
                 qp: bad_qp(id, &mut expect),
                 write_len: id,
                 imm: id,
+                solicited: true,
                 start: false,
             },
         };

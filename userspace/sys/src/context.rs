@@ -464,6 +464,11 @@ impl Cq {
         self.ring.arm(uapi::SUPERP_CQ_ARMED)
     }
 
+    /// As [`arm`](Self::arm), for the next completion that is solicited by the peer, or failed.
+    pub fn arm_solicited(&mut self) -> bool {
+        self.ring.arm_weakly(uapi::SUPERP_CQ_ARMED_SOLICITED)
+    }
+
     /// Whether entries were left at the last doorbell: they may go on without an event.
     pub fn left(&self) -> bool {
         self.inner.context.left.load(Ordering::Relaxed)

@@ -207,9 +207,20 @@ impl<T: Plain> Consumer<T> {
 
     /// Stores the arm word. `false`: entries wait already.
     pub(crate) fn arm(&self, value: u32) -> bool {
-        self.place
-            .word(self.place.flags)
-            .store(value, Ordering::Relaxed);
+        let word = self.place.word(self.place.flags);
+        word.store(value, Ordering::Relaxed);
+        self.is_empty()
+    }
+
+    /// As [`arm`](Self::arm), but what is stored already stays.
+    pub(crate) fn arm_weakly(&self, value: u32) -> bool {
+        let word = self.place.word(self.place.flags);
+        let _ = word.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed);
+        self.is_empty()
+    }
+
+    /// Whether no entries wait, after the arm word is stored.
+    fn is_empty(&self) -> bool {
         std::sync::atomic::fence(Ordering::SeqCst);
         self.waiting() == 0
     }
@@ -278,6 +289,16 @@ mod tests {
         assert!(!consumer.arm(1));
         assert_eq!(consumer.pop(1, drop), 1);
         assert!(consumer.arm(1));
+    }
+
+    #[test]
+    fn arming_for_some_does_not_end_arming_for_all() {
+        let (producer, consumer) = ends(0);
+        assert!(consumer.arm_weakly(2));
+        assert_eq!(producer.flags(), 2);
+        assert!(consumer.arm(1));
+        assert!(consumer.arm_weakly(2));
+        assert_eq!(producer.flags(), 1);
     }
 
     #[test]

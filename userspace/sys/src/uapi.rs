@@ -76,6 +76,8 @@ pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
 pub const SUPERP_RING_ERROR: u32 = 1 << 1;
 /// The arm word of a completion ring.
 pub const SUPERP_CQ_ARMED: u32 = 1;
+/// Arm word: the next completion that is solicited, or failed, is told.
+pub const SUPERP_CQ_ARMED_SOLICITED: u32 = 2;
 
 /// Local memory to the peer's.
 pub const SUPERP_OP_WRITE: u8 = 1;
@@ -102,6 +104,8 @@ pub const SUPERP_SQE_INLINE: u16 = 1 << 1;
 pub const SUPERP_SQE_IMM: u16 = 1 << 2;
 /// It starts when everything before it is complete.
 pub const SUPERP_SQE_FENCE: u16 = 1 << 3;
+/// The receiver is woken even if it waits for such messages alone.
+pub const SUPERP_SQE_SOLICITED: u16 = 1 << 5;
 /// The local bytes are segments.
 pub const SUPERP_SQE_LIST: u16 = 1 << 4;
 /// The completion has immediate data.

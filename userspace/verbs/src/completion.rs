@@ -112,6 +112,12 @@ impl CompletionQueue {
         self.0.arm()
     }
 
+    /// As [`request_notify`](Self::request_notify), with the next completion that failed, or of a message
+    /// or write that is [`solicited`](crate::WorkRequest::solicited); unless one with any was asked for.
+    pub fn request_notify_solicited(&mut self) -> bool {
+        self.0.arm_solicited()
+    }
+
     /// Has the events of the queue go to `eventfd`, once and for all: each adds one to it, and
     /// [`Context::next_event`](crate::Context::next_event) does not give the queue any more. So threads
     /// may each wait for their own queue, and event loops tell queues apart.

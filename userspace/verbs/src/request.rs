@@ -102,11 +102,18 @@ impl<'a> WorkRequest<'a> {
         Self::inline(uapi::SUPERP_OP_SEND, message, 0)
     }
 
-    /// With immediate data, of a message or a write: after all bytes of the write are there, the
-    /// peer's queue pair receives an empty message with the number.
+    /// With immediate data, of a message or a write: after all bytes of the write are there, the number
+    /// takes a receive buffer of the peer's queue pair.
     pub fn immediate(mut self, number: u32) -> Self {
         self.entry.flags |= uapi::SUPERP_SQE_IMM;
         self.entry.imm = number;
+        self
+    }
+
+    /// Of a message, or a write with immediate data: wakes the receiver also if it waits for such ones
+    /// alone.
+    pub fn solicited(mut self) -> Self {
+        self.entry.flags |= uapi::SUPERP_SQE_SOLICITED;
         self
     }
 

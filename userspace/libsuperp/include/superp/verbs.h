@@ -93,6 +93,7 @@ struct superp_sge {
 #define SUPERP_SEND_INLINE	(1u << 1)	/* the bytes are copied now; no lkey; up to SUPERP_MAX_INLINE */
 #define SUPERP_SEND_IMM		(1u << 2)	/* with imm_data */
 #define SUPERP_SEND_FENCE	(1u << 3)	/* starts when all before it on the queue pair is complete */
+#define SUPERP_SEND_SOLICITED	(1u << 4)	/* message, or write with imm_data: wakes who waits for such ones alone */
 
 /* A request.  sg_list has num_sge entries, up to max_send_sge. */
 struct superp_send_wr {
@@ -168,6 +169,8 @@ int superp_set_cq_eventfd(struct superp_cq *cq, int fd);
 int superp_poll_cq(struct superp_cq *cq, int num_entries, struct superp_wc *wc);
 /* EAGAIN: completions are there already; take them first. */
 int superp_req_notify_cq(struct superp_cq *cq);
+/* Likewise with the next that failed, or of a message or write with SUPERP_SEND_SOLICITED. */
+int superp_req_notify_cq_solicited(struct superp_cq *cq);
 /*
  * Lends the kernel the calling thread for so long, 1 s at most, or until a signal comes: it takes in what is posted as it
  * comes, and superp_post_send() makes no system call. The thread does not sleep meanwhile. EBUSY: another one does it.

@@ -112,6 +112,7 @@ impl Work {
                 qp: self.next_qp,
                 write_len: self.next_qp.wrapping_mul(0x101),
                 imm: self.next_key,
+                solicited: true,
                 start: false,
             },
             _ => ReqOp::SendQpExt {

@@ -349,13 +349,13 @@ pub(super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
 }
 
 pub(super) unsafe extern "C" fn request_notify(cq: *mut ibv_cq, solicited: c_int) -> c_int {
-    if solicited != 0 {
-        return code(Err(libc::EOPNOTSUPP));
-    }
     // SAFETY: An own queue.
     let queue = unsafe { &(*cq.cast::<Cq>()).queue };
     // Also if completions are there already: the next one tells, and whoever asks polls afterwards.
-    lock(queue).request_notify();
+    match solicited {
+        0 => lock(queue).request_notify(),
+        _ => lock(queue).request_notify_solicited(),
+    };
     0
 }
 

@@ -535,6 +535,7 @@ fn write_that_is_in_place_is_told_of_alone() {
             qp: 3,
             write_len,
             imm: 7,
+            solicited: start,
             start,
         };
         let token = pair.submit(A, written, Vec::new());
@@ -544,6 +545,7 @@ fn write_that_is_in_place_is_told_of_alone() {
         let came = memory.immediates.last().unwrap();
         assert_eq!((came.qp, came.imm), (3, 7));
         assert_eq!((came.len, came.start), (write_len, start));
+        assert_eq!(came.solicited, start);
         assert!(memory.messages.is_empty());
     }
     assert_eq!(pair.ends[B].memory.immediates.len(), 3);
@@ -551,6 +553,7 @@ fn write_that_is_in_place_is_told_of_alone() {
         qp: DRY_QP,
         write_len: 1,
         imm: 7,
+        solicited: false,
         start: false,
     };
     let token = pair.submit(A, refused, Vec::new());
