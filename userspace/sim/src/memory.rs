@@ -232,6 +232,9 @@ impl Owner for Delivery<'_> {
 
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
         let Immediate { qp, imm, len, .. } = immediate;
+        if qp == BAD_QP {
+            return Err(Code::NO_QUEUE_PAIR);
+        }
         let entry = self.memory.immediates.entry(qp).or_default();
         *entry = (imm, len, entry.2 + 1);
         Ok(())
