@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program for libibverbs, which flush.sh runs: queue pairs that it changes to "error", and that end with
- * their connection, on a node's connection with itself.
+ * A program for libibverbs, which program.sh runs: writes with immediate data, events for solicited
+ * completions, and queue pairs that it changes to "error", or that end with their connection; on a node's
+ * connection with itself.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 
 #include "kselftest_harness.h"
 
-#define AREA 65536
+/* Half of it is more than one transaction carries. */
+#define AREA (1 << 20)
 #define ENTRIES 8
 #define WAIT_MS 20000
 #define ADDRESS "::ffff:127.0.0.1"
 
-FIXTURE(flush)
+FIXTURE(program)
 {
 	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
@@ -95,15 +99,17 @@ static int state_of(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-FIXTURE_SETUP(flush)
+FIXTURE_SETUP(program)
 {
 	ASSERT_EQ(0, connection_up());
 	self->context = device_open();
 	ASSERT_NE(NULL, self->context);
 	self->pd = ibv_alloc_pd(self->context);
-	self->cq = ibv_create_cq(self->context, 4 * ENTRIES, NULL, NULL, 0);
+	self->channel = ibv_create_comp_channel(self->context);
+	self->cq = ibv_create_cq(self->context, 4 * ENTRIES, NULL, self->channel, 0);
 	self->memory = calloc(1, AREA);
-	self->mr = ibv_reg_mr(self->pd, self->memory, AREA, IBV_ACCESS_LOCAL_WRITE);
+	self->mr = ibv_reg_mr(self->pd, self->memory, AREA, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ASSERT_NE(NULL, self->channel);
 	ASSERT_NE(NULL, self->cq);
 	ASSERT_NE(NULL, self->mr);
 	for (int i = 0; i < 2; i++) {
@@ -123,18 +129,19 @@ FIXTURE_SETUP(flush)
 	ASSERT_EQ(IBV_QPS_RTS, state_of(self->qps[0]));
 }
 
-FIXTURE_TEARDOWN(flush)
+FIXTURE_TEARDOWN(program)
 {
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(0, ibv_destroy_qp(self->qps[i]));
 	EXPECT_EQ(0, ibv_dereg_mr(self->mr));
 	EXPECT_EQ(0, ibv_destroy_cq(self->cq));
+	EXPECT_EQ(0, ibv_destroy_comp_channel(self->channel));
 	EXPECT_EQ(0, ibv_dealloc_pd(self->pd));
 	EXPECT_EQ(0, ibv_close_device(self->context));
 	connection_down();
 }
 
-static int post_receive(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
+static int post_receive(FIXTURE_DATA(program) *self, int qp, uint64_t id)
 {
 	struct ibv_sge sge = { (uintptr_t)self->memory, 64, self->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
@@ -142,7 +149,7 @@ static int post_receive(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
 	return ibv_post_recv(self->qps[qp], &wr, &bad);
 }
 
-static int post_message(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
+static int post_message(FIXTURE_DATA(program) *self, int qp, uint64_t id)
 {
 	struct ibv_sge sge = { (uintptr_t)self->memory, 64, self->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
@@ -150,22 +157,89 @@ static int post_message(FIXTURE_DATA(flush) *self, int qp, uint64_t id)
 	return ibv_post_send(self->qps[qp], &wr, &bad);
 }
 
+/* Writes the first half of the area to its second one. */
+static int post_write(FIXTURE_DATA(program) *self, int qp, uint32_t length, uint32_t number, int flags)
+{
+	struct ibv_sge sge = { (uintptr_t)self->memory, length, self->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 99, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = flags, .imm_data = htonl(number),
+		.wr.rdma = { (uintptr_t)self->memory + AREA / 2, self->mr->rkey },
+	}, *bad;
+
+	return ibv_post_send(self->qps[qp], &wr, &bad);
+}
+
+/* The next completion; false: there is none. */
+static bool take(FIXTURE_DATA(program) *self, struct ibv_wc *wc)
+{
+	for (int ms = 0; ms < WAIT_MS; ms++) {
+		int count = ibv_poll_cq(self->cq, 1, wc);
+
+		if (count)
+			return count == 1;
+		usleep(1000);
+	}
+	return false;
+}
+
 /* The status of the next completion, which is of @id; -1: there is none, or of another. */
-static int next(FIXTURE_DATA(flush) *self, uint64_t id)
+static int next(FIXTURE_DATA(program) *self, uint64_t id)
 {
 	struct ibv_wc wc;
 
-	for (int ms = 0; ms < WAIT_MS; ms++) {
-		int count = ibv_poll_cq(self->cq, 1, &wc);
-
-		if (count)
-			return count == 1 && wc.wr_id == id ? (int)wc.status : -1;
-		usleep(1000);
-	}
-	return -1;
+	return take(self, &wc) && wc.wr_id == id ? (int)wc.status : -1;
 }
 
-TEST_F(flush, error_state__flushes_what_is_posted_and_what_comes)
+TEST_F(program, write_with_immediate__tells_its_length)
+{
+	static const uint32_t lengths[] = { 0, 1, 5000, AREA / 2 };
+	struct ibv_wc wc;
+
+	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(self->memory, 0x10 + i, AREA / 2);
+		memset(self->memory + AREA / 2, 0, AREA / 2);
+		ASSERT_EQ(0, post_receive(self, 1, i));
+		ASSERT_EQ(0, post_write(self, 0, lengths[i], 0xa1b2c3d4 + i, IBV_SEND_SIGNALED));
+		/* Both ends complete here, the receiver first. */
+		ASSERT_EQ(true, take(self, &wc));
+		EXPECT_EQ(i, wc.wr_id);
+		EXPECT_EQ(IBV_WC_SUCCESS, wc.status);
+		EXPECT_EQ(IBV_WC_RECV_RDMA_WITH_IMM, wc.opcode);
+		EXPECT_EQ(IBV_WC_WITH_IMM, wc.wc_flags);
+		EXPECT_EQ(lengths[i], wc.byte_len);
+		EXPECT_EQ(0xa1b2c3d4 + i, ntohl(wc.imm_data));
+		EXPECT_EQ(self->qps[1]->qp_num, wc.qp_num);
+		EXPECT_EQ(0, memcmp(self->memory, self->memory + AREA / 2, lengths[i]));
+		ASSERT_EQ(true, take(self, &wc));
+		EXPECT_EQ(99, wc.wr_id);
+		EXPECT_EQ(IBV_WC_RDMA_WRITE, wc.opcode);
+	}
+}
+
+TEST_F(program, solicited_only__lets_others_pass)
+{
+	struct pollfd channel = { .fd = self->channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *user;
+
+	ASSERT_EQ(0, ibv_req_notify_cq(self->cq, 1));
+	ASSERT_EQ(0, post_receive(self, 1, 1));
+	ASSERT_EQ(0, post_write(self, 0, 100, 7, IBV_SEND_SIGNALED));
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(true, take(self, &wc));
+	EXPECT_EQ(0, poll(&channel, 1, 50));
+	ASSERT_EQ(0, post_receive(self, 1, 2));
+	ASSERT_EQ(0, post_write(self, 0, 100, 7, IBV_SEND_SOLICITED));
+	EXPECT_EQ(1, poll(&channel, 1, WAIT_MS));
+	ASSERT_EQ(0, ibv_get_cq_event(self->channel, &cq, &user));
+	EXPECT_EQ(self->cq, cq);
+	ibv_ack_cq_events(cq, 1);
+	EXPECT_EQ(0, next(self, 2));
+}
+
+TEST_F(program, error_state__flushes_what_is_posted_and_what_comes)
 {
 	struct ibv_wc wc;
 
@@ -189,7 +263,7 @@ TEST_F(flush, error_state__flushes_what_is_posted_and_what_comes)
 	EXPECT_EQ(IBV_QPS_ERR, state_of(self->qps[1]));
 }
 
-TEST_F(flush, error_state__has_no_way_back)
+TEST_F(program, error_state__has_no_way_back)
 {
 	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
 	EXPECT_EQ(EOPNOTSUPP, change(self->qps[0], IBV_QPS_RESET));
@@ -200,7 +274,7 @@ TEST_F(flush, error_state__has_no_way_back)
 	EXPECT_EQ(IBV_QPS_RTS, state_of(self->qps[1]));
 }
 
-TEST_F(flush, message_without_a_buffer__is_given_up)
+TEST_F(program, message_without_a_buffer__is_given_up)
 {
 	ASSERT_EQ(0, post_message(self, 0, 1));
 	ASSERT_EQ(0, post_message(self, 0, 2));
@@ -210,7 +284,7 @@ TEST_F(flush, message_without_a_buffer__is_given_up)
 	EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, next(self, 2));
 }
 
-TEST_F(flush, end_of_the_connection__is_the_error_state)
+TEST_F(program, end_of_the_connection__is_the_error_state)
 {
 	ASSERT_EQ(0, post_receive(self, 0, 1));
 	ASSERT_EQ(0, connection_down());
