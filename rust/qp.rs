@@ -15,7 +15,7 @@ use crate::{
     node::Node,
     proto::Code,
     ring::{Claim, Queue},
-    socket::{Beside, Endpoint, EndpointInfo, MsgMeta, Refused},
+    socket::{Endpoint, EndpointInfo},
     MAX_MESSAGE,
 };
 
@@ -25,6 +25,51 @@ pub(crate) const QPN_MAX: u32 = (1 << 24) - 1;
 const CHOSEN_MIN: u32 = 1 << 23;
 /// Draws of a random number before bind gives up.
 const DRAWS: u32 = 32;
+
+/// Where a message comes from: the addresses of the connection and its local id.
+pub(crate) struct MsgMeta {
+    pub(crate) local: [u8; 16],
+    pub(crate) remote: [u8; 16],
+    pub(crate) cid: u32,
+}
+
+/// What comes with all parts of a message.
+#[derive(Copy, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Immediate data.
+    pub(crate) imm: Option<u32>,
+    /// Who waits for such messages alone is to be woken.
+    pub(crate) solicited: bool,
+}
+
+/// What comes with a message beside its bytes.
+#[derive(Copy, Clone)]
+pub(crate) enum Beside {
+    Mark(Mark),
+    /// No message: immediate data of a write, and its length in bytes.
+    Written {
+        imm: u32,
+        solicited: bool,
+        len: u32,
+    },
+    /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
+    Placed {
+        key: u32,
+        offset: u32,
+        length: u32,
+    },
+}
+
+/// Why a queue pair does not take a message.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
+    NoBuffer,
+    /// Its receive entry is shorter.
+    TooLong,
+    /// It takes no messages, or none of this peer.
+    NoQp,
+}
 
 /// Whose queue pair it is.
 pub(crate) enum End {

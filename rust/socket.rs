@@ -43,7 +43,7 @@ use crate::{
     },
     node::Node,
     proto::{wire::AtomicKind, Code},
-    qp::{End, Qp},
+    qp::{Beside, End, Mark, MsgMeta, Qp, Refused},
     region::{self, Region},
     work::{self, Local, Work, WorkOp},
     MAX_MESSAGE,
@@ -75,51 +75,6 @@ struct Peer {
     /// 0: none, for remote memory access only.
     qpn: u32,
     cid: u32,
-}
-
-/// Where a message comes from: the addresses of the connection and its local id.
-pub(crate) struct MsgMeta {
-    pub(crate) local: [u8; 16],
-    pub(crate) remote: [u8; 16],
-    pub(crate) cid: u32,
-}
-
-/// What comes with all parts of a message.
-#[derive(Copy, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// Immediate data.
-    pub(crate) imm: Option<u32>,
-    /// Who waits for such messages alone is to be woken.
-    pub(crate) solicited: bool,
-}
-
-/// What comes with a message beside its bytes.
-#[derive(Copy, Clone)]
-pub(crate) enum Beside {
-    Mark(Mark),
-    /// No message: immediate data of a write, and its length in bytes.
-    Written {
-        imm: u32,
-        solicited: bool,
-        len: u32,
-    },
-    /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
-    Placed {
-        key: u32,
-        offset: u32,
-        length: u32,
-    },
-}
-
-/// Why a queue pair does not take a message.
-#[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
-    NoBuffer,
-    /// Its receive entry is shorter.
-    TooLong,
-    /// It takes no messages, or none of this peer.
-    NoQp,
 }
 
 /// What there is to tell of a queue pair.

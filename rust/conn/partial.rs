@@ -8,9 +8,8 @@ use super::rx::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
     proto::Code,
-    qp::Qp,
+    qp::{Mark, Qp, Refused},
     ring::Claim,
-    socket::{Mark, Refused},
 };
 
 /// Where the bytes are that have come.

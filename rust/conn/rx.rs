@@ -20,9 +20,8 @@ use crate::{
     proto::{
         Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment, SegmentExt,
     },
-    qp::Qp,
+    qp::{Beside, Mark, MsgMeta, Qp, Refused},
     region::{self, Nearby},
-    socket::{Beside, Mark, MsgMeta, Refused},
     MAX_MESSAGE,
 };
 

@@ -14,9 +14,9 @@ use crate::{
         wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, RequestPayload, SubmitError,
         Transmit,
     },
+    qp::Mark,
     region::{self, Nearby},
     ring,
-    socket::Mark,
     work::{self, Patience, Work, WorkOp},
 };
 

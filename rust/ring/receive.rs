@@ -16,7 +16,7 @@ use crate::{
         uapi,
     },
     proto::Code,
-    socket::{Beside, Mark, MsgMeta, Refused},
+    qp::{Beside, Mark, MsgMeta, Refused},
     MAX_MESSAGE,
 };
 

@@ -11,7 +11,7 @@ use crate::{
         ring::{Ring, Rqe, Segment, Shared},
         uapi,
     },
-    socket::Refused,
+    qp::Refused,
 };
 
 /// A receive entry that has been taken out: a private copy.

@@ -27,11 +27,12 @@ arguments() {
 # But for what the host runs, and a part of another test.
 listed() {
 	local path
-	for path in $(grep -lE '^(SUPERP_TEST_MAIN|TEST_HARNESS_MAIN)$|^tap_end$|^results\.end\(' -r --include=*.c --include=*.sh --include=*.py .); do
-		path=${path#./}
-		case $path in rig/truth.sh | web/page.py | verbs/program.c) continue ;; esac
-		grep -qE "^$path( |\$)" TESTS || echo "selftests/TESTS has not $path"
-	done | tee "$results/missing"
+	grep -lE '^(SUPERP_TEST_MAIN|TEST_HARNESS_MAIN)$|^tap_end$|^results\.end\(' -r --include=*.c --include=*.sh --include=*.py . |
+		while read -r path; do
+			path=${path#./}
+			case $path in rig/truth.sh | web/page.py | verbs/program.c) continue ;; esac
+			grep -qE "^$path( |\$)" TESTS || echo "selftests/TESTS has not $path"
+		done | tee "$results/missing"
 	[ ! -s "$results/missing" ]
 }
 
