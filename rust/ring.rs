@@ -32,7 +32,7 @@ use crate::{
         process::Process,
         ring::{
             ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate,
+            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         timer, uapi,
@@ -263,6 +263,7 @@ impl Context {
             ioctl::RQP_DESTROY => self.qp_destroy(arg),
             ioctl::SRQ_CREATE => self.srq_create(arg),
             ioctl::SRQ_DESTROY => self.srq_destroy(arg),
+            ioctl::SRQ_EVENTFD => self.srq_eventfd(arg),
             ioctl::SERVE => self.serve_for(arg),
             _ => Err(ENOIOCTLCMD),
         }
@@ -313,7 +314,7 @@ impl Context {
         create.srq = id;
         create.offset = map_offset(SRQ_OFFSET, id);
         create.size = srq.ring().memory().size() as u64;
-        create.ring = srq.ring().layout(false);
+        create.ring = srq.ring().layout(true);
         self.srqs.insert(id, srq)?;
         write_argument(arg, &create).inspect_err(|_| {
             // Nobody has learnt of it.
@@ -329,6 +330,12 @@ impl Context {
         }
         self.srqs.remove(id);
         Ok(())
+    }
+
+    fn srq_eventfd(&self, arg: usize) -> Result {
+        let choice: SrqEventfd = read_argument(arg)?;
+        let srq = self.srqs.get(choice.srq).ok_or(ENOENT)?;
+        srq.set_eventfd(EventFd::of(choice.fd)?)
     }
 
     /// The shared receive queue that a new queue pair asks for. The lock is held.

@@ -34,7 +34,7 @@ pub(crate) use c::{
     superp_ring as Layout, superp_ring_destroy as RingDestroy, superp_rqe as Rqe,
     superp_rqp_connect as RqpConnect, superp_rqp_create as RqpCreate,
     superp_rqp_modify as RqpModify, superp_segment as Segment, superp_serve as Serve,
-    superp_sqe as Sqe, superp_srq_create as SrqCreate,
+    superp_sqe as Sqe, superp_srq_create as SrqCreate, superp_srq_eventfd as SrqEventfd,
 };
 
 /// Numbers of the ioctl commands.
@@ -45,6 +45,7 @@ pub(crate) mod ioctl {
         SUPERP_RING_IOC_RQP_CREATE as RQP_CREATE, SUPERP_RING_IOC_RQP_DESTROY as RQP_DESTROY,
         SUPERP_RING_IOC_RQP_MODIFY as RQP_MODIFY, SUPERP_RING_IOC_SERVE as SERVE,
         SUPERP_RING_IOC_SRQ_CREATE as SRQ_CREATE, SUPERP_RING_IOC_SRQ_DESTROY as SRQ_DESTROY,
+        SUPERP_RING_IOC_SRQ_EVENTFD as SRQ_EVENTFD,
     };
 }
 
@@ -73,6 +74,7 @@ bytes! {
     Serve: 8,
     Sqe: 64,
     SrqCreate: 56,
+    SrqEventfd: 8,
 }
 
 /// The part of a submission entry that inline data take the place of.
@@ -409,6 +411,13 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             uapi::SUPERP_CQ_ARMED_SOLICITED if !solicited => false,
             _ => arm.xchg(0, Full) != 0,
         }
+    }
+
+    /// Takes the limit word, if fewer entries than it says are left from `consumer` on.
+    pub(crate) fn take_limit(&self, consumer: u32) -> bool {
+        let limit = self.atomic(self.flags);
+        let left = self.producer().wrapping_sub(consumer);
+        limit.load(Relaxed) > left && limit.xchg(0, Full) != 0
     }
 
     fn slot(&self, index: u32) -> NonNull<u64> {

@@ -2,11 +2,15 @@
 
 //! Shared receive queues.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{barrier::smp_mb, Arc, SetOnce},
+};
 
 use super::users::Users;
 use crate::{
     kapi::{
+        event::EventFd,
         lock::{new_spinlock_bh, SpinLockBh},
         ring::{Ring, Rqe, Segment, Shared},
         uapi,
@@ -36,6 +40,8 @@ pub(crate) struct Srq {
     ring: Ring<Rqe>,
     /// Queue pairs that take entries from it.
     pub(super) users: Users,
+    /// Told when it runs low.
+    eventfd: SetOnce<EventFd>,
     /// The next entry; what the program sees is a copy.
     #[pin]
     consumer: SpinLockBh<u32>,
@@ -53,6 +59,7 @@ impl Srq {
             try_pin_init!(Srq {
                 ring: Ring::new(&memory, 0, entries, segments)?,
                 users: Users::none(),
+                eventfd: SetOnce::new(),
                 consumer <- new_spinlock_bh!(0, "superp_srq"),
             }),
             GFP_KERNEL,
@@ -62,6 +69,19 @@ impl Srq {
     /// Its ring.
     pub(super) fn ring(&self) -> &Ring<Rqe> {
         &self.ring
+    }
+
+    /// Has `eventfd` told when it runs low. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: there is one already.
+    pub(super) fn set_eventfd(&self, eventfd: EventFd) -> Result {
+        if self.eventfd.populate(eventfd) {
+            Ok(())
+        } else {
+            Err(EBUSY)
+        }
     }
 
     /// Whether there is no entry. Any context.
@@ -97,8 +117,17 @@ impl Srq {
             *place = segment;
             count = number.wrapping_add(1);
         }
-        *consumer = index.wrapping_add(1);
-        self.ring.set_consumer(*consumer);
+        let next = index.wrapping_add(1);
+        *consumer = next;
+        self.ring.set_consumer(next);
+        drop(consumer);
+        if let Some(eventfd) = self.eventfd.as_ref() {
+            // The program stores the limit, then looks at the consumer; here it is the other way round.
+            smp_mb();
+            if self.ring.take_limit(next) {
+                eventfd.signal();
+            }
+        }
         Ok(Taken {
             entry,
             count,

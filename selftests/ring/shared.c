@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Shared receive queues: many queue pairs, one ring of buffers. */
+#include <sys/eventfd.h>
+
 #include "superp_ring.h"
 
 #define AREA (4 << 20)
@@ -93,6 +95,67 @@ static int message_post(FIXTURE_DATA(shared) *self, uint32_t i, size_t at, uint3
 
 	entry.token = i;
 	return post(&self->a, &self->from[i], &entry);
+}
+
+static int srq_tell(FIXTURE_DATA(shared) *self, uint32_t srq, int fd)
+{
+	struct superp_srq_eventfd choice = { .srq = srq, .fd = fd };
+
+	return ioctl(self->b.fd, SUPERP_IOC_SRQ_EVENTFD, &choice) ? errno : 0;
+}
+
+/* One message, which B receives; true: the limit is told of. */
+static bool low_after_message(FIXTURE_DATA(shared) *self, int fd)
+{
+	struct superp_cqe completion;
+	uint64_t count;
+
+	if (message_post(self, 0, 0, 100) || !cq_wait(&self->recv_cq, &completion, WAIT_MS) ||
+	    !cq_wait(&self->send_cq, &completion, WAIT_MS))
+		return false;
+	/* The message is acknowledged after it is told. */
+	return read(fd, &count, sizeof(count)) == sizeof(count) && count == 1;
+}
+
+TEST_F(shared, limit__is_told_once_when_fewer_entries_are_left)
+{
+	int fd = eventfd(0, EFD_NONBLOCK);
+	uint32_t i, limit = 5;
+
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 8; i++)
+		ASSERT_EQ(true, buffer_put(self, i, ROOM));
+	/* Without an eventfd the word is the program's. */
+	__atomic_store_n(self->srq.ring.flags, ENTRIES, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(false, low_after_message(self, fd));
+	EXPECT_EQ(ENTRIES, *self->srq.ring.flags);
+	__atomic_store_n(self->srq.ring.flags, 0, __ATOMIC_SEQ_CST);
+
+	ASSERT_EQ(0, srq_tell(self, self->srq.id, fd));
+	EXPECT_EQ(false, low_after_message(self, fd));
+	__atomic_store_n(self->srq.ring.flags, limit, __ATOMIC_SEQ_CST);
+	/* Six were left. */
+	EXPECT_EQ(false, low_after_message(self, fd));
+	EXPECT_EQ(limit, *self->srq.ring.flags);
+	EXPECT_EQ(true, low_after_message(self, fd));
+	EXPECT_EQ(0, *self->srq.ring.flags);
+	EXPECT_EQ(false, low_after_message(self, fd));
+	__atomic_store_n(self->srq.ring.flags, limit, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(true, low_after_message(self, fd));
+	close(fd);
+}
+
+TEST_F(shared, eventfd_that_cannot_be__is_refused)
+{
+	int fd = eventfd(0, 0);
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(ENOENT, srq_tell(self, self->srq.id + 1, fd));
+	EXPECT_EQ(EBADF, srq_tell(self, self->srq.id, -1));
+	EXPECT_EQ(EINVAL, srq_tell(self, self->srq.id, self->b.fd));
+	EXPECT_EQ(0, srq_tell(self, self->srq.id, fd));
+	EXPECT_EQ(EBUSY, srq_tell(self, self->srq.id, fd));
+	close(fd);
 }
 
 TEST_F(shared, each_message__takes_the_oldest_entry)

@@ -429,7 +429,11 @@ enum superp_error {
  * several transactions takes its entry when it is whole; until then the kernel
  * has its bytes, and %SUPERP_MAX_MESSAGE is the limit (SUPERP_ERR_RESOURCES at
  * the sender).  A producer that is out of bounds ends the queue pairs that
- * messages come to.
+ * messages come to.  A queue that runs low tells an eventfd
+ * (SUPERP_IOC_SRQ_EVENTFD): store a number to the limit word; full memory
+ * barrier; load the consumer, and if fewer entries than that are left already,
+ * store 0 and go on with that.  Else the message that leaves fewer clears the
+ * word and adds one to the eventfd.
  *
  * Waiting.  Poll the completion ring, or: store SUPERP_CQ_ARMED to the arm word
  * of the completion queue; full memory barrier; load the producer, and if it
@@ -476,8 +480,9 @@ struct superp_ctx_page {
  * @entries: how many
  * @producer: offset in the mapping of the producer index, __u32
  * @consumer: of the consumer index, __u32
- * @flags: of the flags of a submission ring (SUPERP_RING_*, owner: kernel), or
- *	the arm word of a completion ring, __u32; of a receive ring 0: none
+ * @flags: of the flags of a submission ring (SUPERP_RING_*, owner: kernel), the
+ *	arm word of a completion ring, or the limit word of a shared receive
+ *	ring, __u32; of another receive ring 0: none
  * @array: of the first entry
  * @segments: of the first segment; 0 if entries have none
  *
@@ -704,6 +709,23 @@ struct superp_srq_create {
 	struct superp_ring	ring;
 };
 
+/**
+ * struct superp_srq_eventfd - tell an eventfd: SUPERP_IOC_SRQ_EVENTFD
+ * @srq: in, shared receive queue
+ * @fd: in, an eventfd
+ *
+ * Once.  Without one the limit word means nothing.  Several queues may have the
+ * same one.  It is held until the queue is gone, whatever becomes of the
+ * descriptor.
+ *
+ * Errors: ENOENT (no such shared receive queue), EBUSY (it has one), EBADF,
+ * EINVAL (not an eventfd).
+ */
+struct superp_srq_eventfd {
+	__u32	srq;
+	__s32	fd;
+};
+
 /* Flags of struct superp_rqp_create. */
 #define SUPERP_RQP_SRQ		(1u << 0)	/* receives from a shared receive queue */
 
@@ -854,5 +876,6 @@ struct superp_ring_destroy {
 #define SUPERP_IOC_RQP_MODIFY	_IOW(SUPERP_IOC_MAGIC, 23, struct superp_rqp_modify)
 #define SUPERP_IOC_CQ_EVENTFD	_IOW(SUPERP_IOC_MAGIC, 24, struct superp_cq_eventfd)
 #define SUPERP_IOC_SERVE	_IOW(SUPERP_IOC_MAGIC, 25, struct superp_serve)
+#define SUPERP_IOC_SRQ_EVENTFD	_IOW(SUPERP_IOC_MAGIC, 26, struct superp_srq_eventfd)
 
 #endif /* _UAPI_LINUX_SUPERP_H */

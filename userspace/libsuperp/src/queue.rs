@@ -149,8 +149,9 @@ pub unsafe extern "C" fn superp_req_notify_cq_solicited(cq: *mut Cq) -> c_int {
     armed(lock(unsafe { &(*cq).queue }).request_notify_solicited())
 }
 
-fn armed(none_wait: bool) -> c_int {
-    match none_wait {
+/// Whether what is asked to be told of has not happened yet.
+fn armed(later: bool) -> c_int {
+    match later {
         true => 0,
         false => libc::EAGAIN,
     }
@@ -242,6 +243,25 @@ pub unsafe extern "C" fn superp_destroy_srq(srq: *mut Srq) -> c_int {
     // SAFETY: From superp_create_srq(), and used no more.
     drop(unsafe { Box::from_raw(srq) });
     0
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_set_srq_eventfd(srq: *mut Srq, fd: c_int) -> c_int {
+    if fd < 0 {
+        return libc::EBADF;
+    }
+    // SAFETY: By the contract of the header; the caller has the descriptor open.
+    let (queue, fd) = unsafe { (&(*srq).queue, BorrowedFd::borrow_raw(fd)) };
+    match lock(queue).set_event_fd(fd) {
+        Ok(()) => 0,
+        Err(error) => error.errno(),
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn superp_set_srq_limit(srq: *mut Srq, limit: u32) -> c_int {
+    // SAFETY: By the contract of the header.
+    armed(!lock(unsafe { &(*srq).queue }).set_limit(limit))
 }
 
 #[no_mangle]

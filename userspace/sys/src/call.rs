@@ -291,6 +291,7 @@ arguments! {
     superp_rqp_connect SUPERP_IOC_RQP_CONNECT,
     superp_rqp_modify SUPERP_IOC_RQP_MODIFY,
     superp_cq_eventfd SUPERP_IOC_CQ_EVENTFD,
+    superp_srq_eventfd SUPERP_IOC_SRQ_EVENTFD,
 }
 
 /// ioctl(2) that ends a queue: `SUPERP_IOC_CQ_DESTROY`, `SUPERP_IOC_RQP_DESTROY` or

@@ -382,6 +382,30 @@ impl SharedReceiveRing {
     pub fn publish(&mut self) {
         self.ring.publish();
     }
+
+    /// Has an eventfd told when fewer entries are left than the limit: each time adds one.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY: it has one. EINVAL: it is none.
+    pub fn set_eventfd(&mut self, fd: BorrowedFd<'_>) -> Result<()> {
+        let mut choice = uapi::superp_srq_eventfd {
+            srq: self.srq.0.number,
+            fd: fd.as_raw_fd(),
+        };
+        call::ioctl(self.srq.0.context.fd.as_fd(), &mut choice)
+    }
+
+    /// Has the eventfd told, once, when fewer than `limit` entries are left; 0: not any more. `true`: fewer
+    /// are left already, of which the eventfd is not told.
+    pub fn set_limit(&mut self, limit: u32) -> bool {
+        self.ring.set_limit(limit)
+    }
+
+    /// The limit; 0: there is none, or it has been told.
+    pub fn limit(&self) -> u32 {
+        self.ring.limit()
+    }
 }
 
 #[derive(Debug)]

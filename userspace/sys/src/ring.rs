@@ -149,6 +149,21 @@ impl<T: Plain> Producer<T> {
             .store(self.next, Ordering::Release);
     }
 
+    /// Stores the limit word. `true`: fewer entries are left already, so that nothing is told.
+    pub(crate) fn set_limit(&self, limit: u32) -> bool {
+        let word = self.place.word(self.place.flags);
+        word.store(limit, Ordering::Relaxed);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let index = |at| self.place.word(at).load(Ordering::Acquire);
+        let left = index(self.place.producer).wrapping_sub(index(self.place.consumer));
+        left < limit && word.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// The limit word: 0 when it was told.
+    pub(crate) fn limit(&self) -> u32 {
+        self.place.word(self.place.flags).load(Ordering::Relaxed)
+    }
+
     /// The flags of the ring, as they are after all that was published.
     pub(crate) fn flags(&self) -> u32 {
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -289,6 +304,23 @@ mod tests {
         assert!(!consumer.arm(1));
         assert_eq!(consumer.pop(1, drop), 1);
         assert!(consumer.arm(1));
+    }
+
+    #[test]
+    fn limit_below_what_is_left_is_told_at_once() {
+        let (mut producer, mut consumer) = ends(0);
+        for _ in 0..4 {
+            assert!(producer.push(entry(1), []));
+        }
+        // What is not published is not there.
+        assert!(producer.set_limit(1));
+        producer.publish();
+        assert!(!producer.set_limit(4));
+        assert_eq!(producer.limit(), 4);
+        assert_eq!(consumer.pop(1, drop), 1);
+        assert!(producer.set_limit(4));
+        assert_eq!(producer.limit(), 0);
+        assert!(!producer.set_limit(0));
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub const SUPERP_IOC_RQP_MODIFY: u64 = iow(23, size_of::<superp_rqp_modify>());
 pub const SUPERP_IOC_CQ_EVENTFD: u64 = iow(24, size_of::<superp_cq_eventfd>());
 /// Take in what comes, without doorbells.
 pub const SUPERP_IOC_SERVE: u64 = iow(25, size_of::<superp_serve>());
+/// Tell an eventfd of a shared receive queue.
+pub const SUPERP_IOC_SRQ_EVENTFD: u64 = iow(26, size_of::<superp_srq_eventfd>());
 
 /// Register memory.
 pub const SUPERP_IOC_MR_REG: u64 = iowr(1, size_of::<superp_mr_reg>());
@@ -383,6 +385,12 @@ structs! {
     /// Tell an eventfd.
     superp_cq_eventfd {
         cq: u32,
+        fd: i32,
+    }
+
+    /// Tell an eventfd of a shared receive queue.
+    superp_srq_eventfd {
+        srq: u32,
         fd: i32,
     }
 

@@ -3,6 +3,7 @@
 
 use crate::partition::Environment;
 use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use superp_sys::uapi::superp_segment;
 use superp_sys::{Qp, ReceiveRing, SendRing, SharedReceiveRing, Srq};
@@ -276,6 +277,27 @@ impl SharedReceiveQueue {
     /// Buffers that it holds at most.
     pub fn entries(&self) -> u32 {
         self.0.entries()
+    }
+
+    /// Has `eventfd` told, once and for all, when the queue runs low: each time adds one. Several queues may have
+    /// the same one.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: it has one. `EINVAL`: not an eventfd.
+    pub fn set_event_fd(&mut self, eventfd: BorrowedFd<'_>) -> Result<()> {
+        Ok(self.0.set_eventfd(eventfd)?)
+    }
+
+    /// Has the eventfd told, once, when fewer than `limit` buffers are left; 0: not any more. `true`: fewer are
+    /// left already, of which the eventfd is not told.
+    pub fn set_limit(&mut self, limit: u32) -> bool {
+        self.0.set_limit(limit)
+    }
+
+    /// The limit; 0: there is none, or it has been told.
+    pub fn limit(&self) -> u32 {
+        self.0.limit()
     }
 
     /// Posts buffers.

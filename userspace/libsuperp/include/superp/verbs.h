@@ -184,6 +184,13 @@ struct superp_srq *superp_create_srq(struct superp_context *context, const struc
 /* EBUSY: queue pairs use it. */
 int superp_destroy_srq(struct superp_srq *srq);
 void *superp_srq_context(const struct superp_srq *srq);
+/*
+ * Has an eventfd told, once and for all, when the queue runs low: each time adds one.  EBUSY: it has one.  EINVAL: not an
+ * eventfd.  EBADF.
+ */
+int superp_set_srq_eventfd(struct superp_srq *srq, int fd);
+/* Has it told, once, when fewer buffers are left than limit; 0: not any more.  EAGAIN: fewer are left already. */
+int superp_set_srq_limit(struct superp_srq *srq, uint32_t limit);
 
 struct superp_qp *superp_create_qp(struct superp_context *context, const struct superp_qp_init_attr *attr);
 int superp_destroy_qp(struct superp_qp *qp);

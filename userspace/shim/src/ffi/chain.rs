@@ -17,7 +17,7 @@ use super::device::{device_guid, device_name, open_device, Devices};
 use super::domain::{alloc_pd, dealloc_pd, dereg_mr, reg_mr, reg_mr_iova};
 use super::events::get_async_event;
 use super::queue::{create_qp, destroy_qp, modify_qp, query_qp, to_extended};
-use super::srq::{create_srq, destroy_srq, query_srq};
+use super::srq::{create_srq, destroy_srq, modify_srq, query_srq};
 use super::{context, device, set_errno, Failure};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 use std::ffi::CStr;
@@ -194,7 +194,7 @@ functions! {
     fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int = refused;
 
     fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq = create_srq;
-    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int = refused;
+    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int = modify_srq;
     fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int = query_srq;
     fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int = destroy_srq;
     fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah = refused;

@@ -3,12 +3,13 @@
 
 use super::abi::*;
 use super::context::{event_fd, Context};
-use super::events::PortEvents;
+use super::events::AsyncEvents;
+use super::srq::SrqPointer;
 use super::{code, errno, give, lock, minus_one, polling};
 use libc::{c_int, c_uint, c_void};
 use std::cell::UnsafeCell;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -74,9 +75,12 @@ impl Waiting {
 /// descriptor, but programs wait for those of one channel by its own. Those of the port it notices itself.
 pub(super) struct Router {
     context: superp_verbs::Context,
-    events: PortEvents,
+    events: AsyncEvents,
     /// Completion queues by their numbers in the context.
     queues: Mutex<HashMap<u32, CqPointer>>,
+    /// Shared receive queues that were given a limit, which tell here when they have come below it.
+    pub(super) srqs: Mutex<Vec<SrqPointer>>,
+    low: OwnedFd,
     /// Readable when the thread is to end.
     stop: OwnedFd,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -89,8 +93,10 @@ impl Router {
     pub(super) fn new(context: superp_verbs::Context) -> Result<Arc<Self>, c_int> {
         let router = Arc::new(Self {
             context,
-            events: PortEvents::new()?,
+            events: AsyncEvents::new()?,
             queues: Mutex::default(),
+            srqs: Mutex::default(),
+            low: event_fd(libc::EFD_NONBLOCK)?,
             stop: event_fd(0)?,
             thread: Mutex::default(),
             process: std::process::id(),
@@ -103,8 +109,25 @@ impl Router {
         Ok(router)
     }
 
-    pub(super) fn events(&self) -> &PortEvents {
+    pub(super) fn events(&self) -> &AsyncEvents {
         &self.events
+    }
+
+    /// Where shared receive queues tell that they run low.
+    pub(super) fn low(&self) -> BorrowedFd<'_> {
+        self.low.as_fd()
+    }
+
+    fn look_for_low(&self) {
+        let mut count: u64 = 0;
+        let to: *mut u64 = &mut count;
+        // SAFETY: Eight bytes; it does not wait.
+        unsafe { libc::read(self.low.as_raw_fd(), to.cast(), 8) };
+        for srq in lock(&self.srqs).iter() {
+            if let Some(event) = srq.low() {
+                self.events.push(event);
+            }
+        }
     }
 
     /// Ends the thread.
@@ -128,15 +151,19 @@ impl Router {
             revents: 0,
         };
         let (stop, context) = (self.stop.as_raw_fd(), self.context.as_raw_fd());
-        let mut any = [stop, context, self.events.changes()].map(readable);
+        let low = self.low.as_raw_fd();
+        let mut any = [stop, context, self.events.changes(), low].map(readable);
         loop {
-            // SAFETY: Three descriptors, valid for the call.
-            let ready = unsafe { libc::poll(any.as_mut_ptr(), 3, -1) };
+            // SAFETY: Four descriptors, valid for the call.
+            let ready = unsafe { libc::poll(any.as_mut_ptr(), 4, -1) };
             if ready > 0 && any[0].revents != 0 {
                 return;
             }
             if ready > 0 && any[2].revents != 0 {
                 self.events.look();
+            }
+            if ready > 0 && any[3].revents != 0 {
+                self.look_for_low();
             }
             while let Some(number) = self.context.socket().take_event() {
                 self.give(number);

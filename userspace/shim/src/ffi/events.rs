@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Asynchronous events: the port comes up or goes down, or has other addresses.
+//! Asynchronous events: the port comes up or goes down, or has other addresses; a shared receive queue runs low.
 
 use super::abi::*;
 use super::completion::add_one;
 use super::context::{event_fd, Context};
+use super::srq::SrqPointer;
 use super::{errno, lock, minus_one};
 use libc::{c_int, c_uint};
 use std::collections::VecDeque;
@@ -40,17 +41,24 @@ impl State {
     }
 }
 
-/// Notices changes of the port, and keeps them until the program asks.
-pub(super) struct PortEvents {
+/// What has happened, and the shared receive queue that it is of, where it is of one.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Event {
+    pub(super) kind: ibv_event_type,
+    pub(super) srq: Option<SrqPointer>,
+}
+
+/// Notices changes of the port, and keeps events until the program asks.
+pub(super) struct AsyncEvents {
     /// Here the kernel tells of links and addresses.
     changes: OwnedFd,
     state: Mutex<State>,
-    waiting: Mutex<VecDeque<ibv_event_type>>,
+    waiting: Mutex<VecDeque<Event>>,
     /// The descriptor of the context: a semaphore that has the number of those that wait.
     signal: OwnedFd,
 }
 
-impl PortEvents {
+impl AsyncEvents {
     /// Changes from now on.
     pub(super) fn new() -> Result<Self, c_int> {
         Ok(Self {
@@ -61,7 +69,7 @@ impl PortEvents {
         })
     }
 
-    /// Readable when [`PortEvents::look`] has something to do.
+    /// Readable when [`AsyncEvents::look`] has something to do.
     pub(super) fn changes(&self) -> c_int {
         self.changes.as_raw_fd()
     }
@@ -90,15 +98,39 @@ impl PortEvents {
         }
         let Ok(now) = State::now() else { return };
         let mut state = lock(&self.state);
-        for event in state.changes(&now) {
-            lock(&self.waiting).push_back(event);
-            add_one(&self.signal);
+        for kind in state.changes(&now) {
+            self.push(Event { kind, srq: None });
         }
         *state = now;
     }
 
-    /// The next event; waits for one unless the program has made the descriptor one that does not wait.
-    fn take(&self) -> Result<ibv_event_type, c_int> {
+    /// Tells the program.
+    pub(super) fn push(&self, event: Event) {
+        lock(&self.waiting).push_back(event);
+        add_one(&self.signal);
+    }
+
+    /// Takes away what is there of a queue that ends.
+    pub(super) fn forget(&self, srq: SrqPointer) {
+        let mut waiting = lock(&self.waiting);
+        let before = waiting.len();
+        waiting.retain(|event| event.srq != Some(srq));
+        for _ in waiting.len()..before {
+            let mut one = libc::pollfd {
+                fd: self.signal(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // Another thread may be about to take it.
+            // SAFETY: One descriptor, valid for the call.
+            if unsafe { libc::poll(&mut one, 1, 0) } == 1 {
+                let _ = self.count_down();
+            }
+        }
+    }
+
+    /// Takes one off the descriptor; waits for one, unless the program has made it one that does not wait.
+    fn count_down(&self) -> Result<(), c_int> {
         let mut count: u64 = 0;
         let to: *mut u64 = &mut count;
         // SAFETY: Eight bytes.
@@ -107,6 +139,12 @@ impl PortEvents {
                 .raw_os_error()
                 .unwrap_or(libc::EIO));
         }
+        Ok(())
+    }
+
+    /// The next event; waits as [`count_down`](Self::count_down).
+    fn take(&self) -> Result<Event, c_int> {
+        self.count_down()?;
         lock(&self.waiting).pop_front().ok_or(libc::EAGAIN)
     }
 }
@@ -146,11 +184,14 @@ pub(super) unsafe fn get_async_event(
 ) -> c_int {
     // SAFETY: An own context.
     let own = unsafe { Context::of(context) };
-    minus_one(own.router.events().take().map(|event_type| {
-        let element = ibv_async_event__bindgen_ty_1 { port_num: 1 };
+    minus_one(own.router.events().take().map(|taken| {
+        let element = match taken.srq {
+            Some(srq) => ibv_async_event__bindgen_ty_1 { srq: srq.give() },
+            None => ibv_async_event__bindgen_ty_1 { port_num: 1 },
+        };
         let told = ibv_async_event {
             element,
-            event_type,
+            event_type: taken.kind,
         };
         // SAFETY: The caller's struct.
         unsafe { *event = told };
