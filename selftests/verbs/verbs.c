@@ -1,70 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The C library: every operation, lists of requests, events, threads, and what is refused. */
 #include <pthread.h>
-#include <sys/eventfd.h>
 
-#include "superp_test.h"
-#include <superp/verbs.h>
-
-#define AREA (1 << 20)
-#define ENTRIES 64
-#define PIECES 3
-#define WAIT_MS 20000
-
-/* One side: a context with a queue pair, and memory. */
-struct side {
-	struct superp_context	*context;
-	struct superp_cq	*send_cq, *recv_cq;
-	struct superp_qp	*qp;
-	struct superp_mr	*mr;
-	uint8_t			*memory;
-};
-
-static int side_up(struct side *side, const struct node *node)
-{
-	struct superp_qp_init_attr attr = {
-		.qp_context = side, .max_send_wr = ENTRIES, .max_recv_wr = ENTRIES,
-		.max_send_sge = PIECES, .max_recv_sge = PIECES,
-	};
-
-	if (node_enter(node))
-		return -1;
-	side->context = superp_open_device(NULL);
-	if (!side->context)
-		return -2;
-	side->send_cq = superp_create_cq(side->context, ENTRIES, &side->send_cq);
-	side->recv_cq = superp_create_cq(side->context, ENTRIES, &side->recv_cq);
-	attr.send_cq = side->send_cq;
-	attr.recv_cq = side->recv_cq;
-	if (!side->send_cq || !side->recv_cq)
-		return -3;
-	side->qp = superp_create_qp(side->context, &attr);
-	side->memory = memory(AREA);
-	side->mr = superp_reg_mr(side->context, side->memory, AREA,
-				 SUPERP_ACCESS_MASK & ~SUPERP_ACCESS_RECEIVE);
-	return side->qp && side->memory && side->mr ? 0 : -4;
-}
-
-static int side_connect(struct side *side, const struct node *peer, int encap, uint32_t number)
-{
-	struct sockaddr_superp name = superp_name(peer, encap, number);
-	struct superp_conn_attr attr;
-	int error = superp_connect_qp(side->qp, &name, &attr);
-
-	return error ?: !(attr.flags & SUPERP_QP_F_EXT) || attr.max_message != SUPERP_MAX_RING_MESSAGE || attr.min_message;
-}
-
-static int side_down(struct side *side)
-{
-	int error = superp_destroy_qp(side->qp);
-
-	error = error ?: superp_destroy_cq(side->send_cq);
-	error = error ?: superp_destroy_cq(side->recv_cq);
-	error = error ?: superp_dereg_mr(side->mr);
-	error = error ?: superp_close_device(side->context);
-	munmap(side->memory, AREA);
-	return error;
-}
+#include "superp_verbs.h"
 
 FIXTURE(verbs)
 {
@@ -110,53 +48,6 @@ FIXTURE_TEARDOWN(verbs)
 	EXPECT_EQ(0, side_down(&self->a));
 	EXPECT_EQ(0, side_down(&self->b));
 	conn_down(self->cid);
-}
-
-/* The next completion: sleeps until there is one. */
-static int wait_cq(struct side *side, struct superp_cq *cq, struct superp_wc *wc)
-{
-	for (;;) {
-		int count = superp_poll_cq(cq, 1, wc);
-		struct superp_cq *whose;
-		void *context;
-		int error;
-
-		if (count)
-			return count == 1 ? 0 : -1;
-		error = superp_req_notify_cq(cq);
-		if (error == EAGAIN)
-			continue;
-		/* The event of the other queue of the side may be left from before. */
-		error = error ?: superp_get_cq_event(side->context, WAIT_MS, &whose, &context);
-		if (error || *(struct superp_cq **)context != whose)
-			return -2;
-	}
-}
-
-static struct superp_sge sge_of(const struct side *side, size_t at, uint32_t length)
-{
-	return (struct superp_sge){ .addr = (uintptr_t)side->memory + at, .length = length, .lkey = side->mr->lkey };
-}
-
-/* Posts one request and waits for its completion; gives its status. */
-static int request_run(struct side *side, struct superp_send_wr *wr, struct superp_wc *wc)
-{
-	static uint64_t id = 0x1234567800000000;
-
-	wr->wr_id = ++id;
-	wr->send_flags |= SUPERP_SEND_SIGNALED;
-	if (superp_post_send(side->qp, wr, NULL) || wait_cq(side, side->send_cq, wc))
-		return -1;
-	return wc->wr_id == id && wc->opcode == wr->opcode && wc->qp_index == superp_qp_index(side->qp) ?
-		(int)wc->status : -2;
-}
-
-static int receive(struct side *side, size_t at, uint32_t length, uint64_t id)
-{
-	struct superp_sge sge = sge_of(side, at, length);
-	struct superp_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
-
-	return superp_post_recv(side->qp, &wr, NULL);
 }
 
 TEST_F(verbs, write_and_read__exactly_these_bytes)
@@ -651,27 +542,6 @@ TEST_F(verbs, objects__are_busy_while_others_use_them)
 	EXPECT_EQ(EBUSY, superp_close_device(self->a.context));
 	EXPECT_EQ((void *)&self->a, superp_qp_context(self->a.qp));
 	EXPECT_EQ(ETIMEDOUT, superp_get_cq_event(self->a.context, 0, NULL, NULL));
-}
-
-TEST_F(verbs, eventfd__tells_of_one_queue_only)
-{
-	struct superp_sge sge = sge_of(&self->a, 0, 64);
-	struct superp_send_wr wr = { .opcode = SUPERP_OP_WRITE, .send_flags = SUPERP_SEND_SIGNALED, .sg_list = &sge,
-				     .num_sge = 1, .remote_addr = self->b.mr->rma_addr };
-	struct superp_wc wc;
-	int efd = eventfd(0, 0);
-	eventfd_t count = 0;
-
-	EXPECT_EQ(EBADF, superp_set_cq_eventfd(self->a.send_cq, -1));
-	EXPECT_EQ(EINVAL, superp_set_cq_eventfd(self->a.send_cq, superp_context_fd(self->a.context)));
-	ASSERT_EQ(0, superp_set_cq_eventfd(self->a.send_cq, efd));
-	EXPECT_EQ(EBUSY, superp_set_cq_eventfd(self->a.send_cq, efd));
-	ASSERT_EQ(0, superp_req_notify_cq(self->a.send_cq));
-	ASSERT_EQ(0, superp_post_send(self->a.qp, &wr, NULL));
-	EXPECT_EQ(0, eventfd_read(efd, &count) ?: count != 1);
-	ASSERT_EQ(1, superp_poll_cq(self->a.send_cq, 1, &wc));
-	EXPECT_EQ(ETIMEDOUT, superp_get_cq_event(self->a.context, 0, NULL, NULL));
-	close(efd);
 }
 
 TEST_F(verbs, connect__once_and_only_where_a_connection_leads)
