@@ -239,6 +239,38 @@ TEST_F(program, solicited_only__lets_others_pass)
 	EXPECT_EQ(0, next(self, 2));
 }
 
+TEST_F(program, limit_of_a_shared_queue__its_event_goes_with_it)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 2 };
+	struct pollfd events = { .fd = self->context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	struct ibv_srq *srq;
+
+	/* There are fewer at once. */
+	srq = ibv_create_srq(self->pd, &init);
+	ASSERT_NE(NULL, srq);
+	ASSERT_EQ(0, ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+	ASSERT_EQ(1, poll(&events, 1, WAIT_MS));
+	ASSERT_EQ(0, ibv_get_async_event(self->context, &event));
+	EXPECT_EQ(IBV_EVENT_SRQ_LIMIT_REACHED, event.event_type);
+	EXPECT_EQ(srq, event.element.srq);
+	EXPECT_EQ(0, poll(&events, 1, 0));
+	ASSERT_EQ(0, ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+	ASSERT_EQ(1, poll(&events, 1, WAIT_MS));
+	/* One of the two was taken. */
+	ibv_ack_async_event(&event);
+	ASSERT_EQ(0, ibv_destroy_srq(srq));
+	EXPECT_EQ(0, poll(&events, 1, 0));
+
+	srq = ibv_create_srq(self->pd, &init);
+	ASSERT_NE(NULL, srq);
+	limit.srq_limit = init.attr.max_wr + 1;
+	EXPECT_EQ(EINVAL, ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+	EXPECT_EQ(EOPNOTSUPP, ibv_modify_srq(srq, &limit, IBV_SRQ_MAX_WR));
+	EXPECT_EQ(0, ibv_destroy_srq(srq));
+}
+
 TEST_F(program, error_state__flushes_what_is_posted_and_what_comes)
 {
 	struct ibv_wc wc;

@@ -116,21 +116,19 @@ impl AsyncEvents {
         let before = waiting.len();
         waiting.retain(|event| event.srq != Some(srq));
         for _ in waiting.len()..before {
-            let mut one = libc::pollfd {
-                fd: self.signal(),
-                events: libc::POLLIN,
-                revents: 0,
+            let mut count: u64 = 0;
+            let place = libc::iovec {
+                iov_base: (&raw mut count).cast(),
+                iov_len: 8,
             };
-            // Another thread may be about to take it.
-            // SAFETY: One descriptor, valid for the call.
-            if unsafe { libc::poll(&mut one, 1, 0) } == 1 {
-                let _ = self.count_down();
-            }
+            // Another thread may have taken it, and finds nothing.
+            // SAFETY: Eight bytes; it does not wait.
+            unsafe { libc::preadv2(self.signal(), &place, 1, -1, libc::RWF_NOWAIT) };
         }
     }
 
-    /// Takes one off the descriptor; waits for one, unless the program has made it one that does not wait.
-    fn count_down(&self) -> Result<(), c_int> {
+    /// The next event; waits for one unless the program has made the descriptor one that does not wait.
+    fn take(&self) -> Result<Event, c_int> {
         let mut count: u64 = 0;
         let to: *mut u64 = &mut count;
         // SAFETY: Eight bytes.
@@ -139,12 +137,6 @@ impl AsyncEvents {
                 .raw_os_error()
                 .unwrap_or(libc::EIO));
         }
-        Ok(())
-    }
-
-    /// The next event; waits as [`count_down`](Self::count_down).
-    fn take(&self) -> Result<Event, c_int> {
-        self.count_down()?;
         lock(&self.waiting).pop_front().ok_or(libc::EAGAIN)
     }
 }
