@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program for libibverbs, which program.sh runs: writes with immediate data, events for solicited
+ * A program for libibverbs, which program.sh runs: writes with immediate data, inline data, events for solicited
  * completions, and queue pairs that it changes to "error", or that end with their connection; on a node's
  * connection with itself.
  */
@@ -13,6 +13,8 @@
 /* Half of it is more than one transaction carries. */
 #define AREA (1 << 20)
 #define ENTRIES 8
+/* More than an entry has room for. */
+#define INLINE 400
 #define WAIT_MS 20000
 #define ADDRESS "::ffff:127.0.0.1"
 
@@ -115,11 +117,12 @@ FIXTURE_SETUP(program)
 	for (int i = 0; i < 2; i++) {
 		struct ibv_qp_init_attr init = {
 			.send_cq = self->cq, .recv_cq = self->cq, .qp_type = IBV_QPT_RC,
-			.cap = { ENTRIES, ENTRIES, 1, 1, 0 },
+			.cap = { ENTRIES, ENTRIES, 1, 1, INLINE },
 		};
 
 		self->qps[i] = ibv_create_qp(self->pd, &init);
 		ASSERT_NE(NULL, self->qps[i]);
+		ASSERT_LE(INLINE, init.cap.max_inline_data);
 		ASSERT_EQ(IBV_QPS_RESET, state_of(self->qps[i]));
 		ASSERT_EQ(EINVAL, change(self->qps[i], IBV_QPS_ERR));
 		ASSERT_EQ(0, initialise(self->qps[i]));
@@ -215,6 +218,47 @@ TEST_F(program, write_with_immediate__tells_its_length)
 		EXPECT_EQ(99, wc.wr_id);
 		EXPECT_EQ(IBV_WC_RDMA_WRITE, wc.opcode);
 	}
+}
+
+/* From memory that is no region, by both interfaces, changed as soon as it is posted. */
+TEST_F(program, inline_data__are_more_than_an_entry_has_room_for)
+{
+	uint8_t text[2][INLINE / 2], expected[2 * INLINE];
+	struct ibv_sge sge[] = {
+		{ .addr = (uintptr_t)text[0], .length = sizeof(text[0]) },
+		{ .addr = (uintptr_t)text[1], .length = sizeof(text[1]) },
+	};
+	struct ibv_data_buf buffers[] = { { text[0], sizeof(text[0]) }, { text[1], sizeof(text[1]) } };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED, .wr.rdma = { (uintptr_t)self->memory, self->mr->rkey },
+	}, *bad;
+	struct ibv_qp_ex *extended = ibv_qp_to_qp_ex(self->qps[0]);
+
+	for (size_t i = 0; i < sizeof(expected); i++)
+		expected[i] = i * 7 + i / 251;
+	memcpy(text, expected, INLINE);
+	ASSERT_EQ(0, ibv_post_send(self->qps[0], &wr, &bad));
+	memcpy(text, expected + INLINE, INLINE);
+	ibv_wr_start(extended);
+	extended->wr_id = 2;
+	extended->wr_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(extended, self->mr->rkey, (uintptr_t)self->memory + INLINE);
+	ibv_wr_set_inline_data_list(extended, 2, buffers);
+	ASSERT_EQ(0, ibv_wr_complete(extended));
+	memset(text, 0, sizeof(text));
+	EXPECT_EQ(IBV_WC_SUCCESS, next(self, 1));
+	EXPECT_EQ(IBV_WC_SUCCESS, next(self, 2));
+	EXPECT_EQ(0, memcmp(expected, self->memory, 2 * INLINE));
+
+	sge[1].length = 1024;
+	EXPECT_EQ(EINVAL, ibv_post_send(self->qps[0], &wr, &bad));
+	EXPECT_EQ(&wr, bad);
+	ibv_wr_start(extended);
+	ibv_wr_rdma_write(extended, self->mr->rkey, (uintptr_t)self->memory);
+	buffers[1].length = 1024;
+	ibv_wr_set_inline_data_list(extended, 2, buffers);
+	EXPECT_EQ(EINVAL, ibv_wr_complete(extended));
 }
 
 TEST_F(program, solicited_only__lets_others_pass)

@@ -140,6 +140,72 @@ TEST_F(verbs, messages__with_immediate_and_inline)
 	EXPECT_STREQ("from the entry", (char *)self->b.memory);
 }
 
+/* Writes from the program's own memory, again and again through a small ring. */
+TEST_F(verbs, inline_data__are_copied_when_they_are_posted)
+{
+	static const uint32_t lengths[] = { 200, 33, 0, 32, 256, 1, 64 };
+	enum { PLACE = 512, COUNT = 100, ROOM = 256 };
+	struct superp_qp_init_attr attr = {
+		.send_cq = self->a.send_cq, .recv_cq = self->a.recv_cq, .max_send_wr = 8, .max_inline_data = 200,
+	};
+	struct sockaddr_superp peer = superp_name(&node_b, variant->options.encap, 0);
+	uint8_t bytes[2][SUPERP_INLINE_LIMIT], expected[ROOM];
+	struct superp_sge pieces[] = { { .addr = (uintptr_t)bytes[0] }, { .addr = (uintptr_t)bytes[1] } };
+	struct superp_send_wr wr = {
+		.opcode = SUPERP_OP_WRITE, .sg_list = pieces, .num_sge = 2,
+		.send_flags = SUPERP_SEND_INLINE | SUPERP_SEND_SIGNALED,
+	};
+	struct superp_qp *qp = superp_create_qp(self->a.context, &attr);
+	int posted = 0, done = 0, error;
+	struct superp_wc wc;
+
+	ASSERT_NE(NULL, qp);
+	ASSERT_EQ(0, superp_connect_qp(qp, &peer, NULL));
+	memset(self->b.memory, 0xee, AREA);
+	while (done < COUNT) {
+		if (posted < COUNT) {
+			/* Every other one is in two pieces. */
+			uint32_t length = lengths[posted % ARRAY_SIZE(lengths)], first = posted % 2 ? length / 3 : length;
+
+			pattern_fill(expected, length, posted);
+			memcpy(bytes[0], expected, first);
+			memcpy(bytes[1], expected + first, length - first);
+			pieces[0].length = first;
+			pieces[1].length = length - first;
+			wr.wr_id = posted;
+			wr.remote_addr = self->b.mr->rma_addr + posted * PLACE;
+			error = superp_post_send(qp, &wr, NULL);
+			memset(bytes, 0xdd, sizeof(bytes));
+			ASSERT_EQ(true, !error || error == ENOMEM);
+			posted += !error;
+			if (!error)
+				continue;
+		}
+		ASSERT_EQ(0, wait_cq(&self->a, self->a.send_cq, &wc));
+		ASSERT_EQ(0, wc.status);
+		ASSERT_EQ(done, wc.wr_id);
+		ASSERT_EQ(lengths[done % ARRAY_SIZE(lengths)], wc.byte_len);
+		done++;
+	}
+	for (int i = 0; i < COUNT; i++) {
+		uint32_t length = lengths[i % ARRAY_SIZE(lengths)];
+
+		pattern_fill(expected, length, i);
+		ASSERT_EQ(0, memcmp(self->b.memory + i * PLACE, expected, length));
+		ASSERT_EQ(0xee, self->b.memory[i * PLACE + length]);
+	}
+
+	pieces[0].length = ROOM;
+	pieces[1].length = 1;
+	EXPECT_EQ(EMSGSIZE, superp_post_send(qp, &wr, NULL));
+	pieces[1].length = SUPERP_INLINE_LIMIT;
+	EXPECT_EQ(EMSGSIZE, superp_post_send(qp, &wr, NULL));
+	EXPECT_EQ(0, superp_destroy_qp(qp));
+	attr.max_inline_data = SUPERP_INLINE_LIMIT + 1;
+	EXPECT_EQ(NULL, superp_create_qp(self->a.context, &attr));
+	EXPECT_EQ(EINVAL, errno);
+}
+
 TEST_F(verbs, pieces__are_one_behind_the_other)
 {
 	struct superp_sge from[PIECES] = {

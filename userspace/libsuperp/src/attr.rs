@@ -54,6 +54,7 @@ structs! {
         qp_num: u32,
         max_send_sge: u32,
         max_recv_sge: u32,
+        max_inline_data: u32,
         srq: *mut c_void,
     }
 
@@ -109,6 +110,8 @@ structs! {
 
 /// The state of a queue pair.
 pub const SUPERP_QP_STATE: u32 = 1 << 0;
+/// Bytes of inline data that a queue pair can be made for.
+pub const SUPERP_INLINE_LIMIT: u32 = superp_verbs::MAX_INLINE;
 /// The request has a completion also if it succeeds.
 pub const SUPERP_SEND_SIGNALED: u32 = 1 << 0;
 /// The bytes are copied now.

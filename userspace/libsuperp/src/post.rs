@@ -11,7 +11,7 @@ use libc::c_int;
 use std::mem::offset_of;
 use std::{ptr, slice};
 use superp_verbs::uapi::{self, superp_sqe};
-use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest};
+use superp_verbs::{Part, PostError, ReceiveRequest, WorkRequest, MAX_INLINE};
 
 // The parts of a request are the program's list.
 const _: () = assert!(
@@ -35,31 +35,22 @@ unsafe fn parts<'a>(list: *const Sge, count: c_int) -> Result<&'a [Part], c_int>
     }
 }
 
-/// Puts the bytes of a request into its entry.
+/// The bytes of an inline request.
 ///
 /// # Safety
 ///
-/// They are readable memory of the program.
-unsafe fn set_inline(entry: &mut superp_sqe, parts: &[Part]) -> Result<(), c_int> {
-    let mut words = [0u64; uapi::SUPERP_MAX_INLINE as usize / 8];
-    let mut length = 0;
-    for part in parts.iter().filter(|part| part.length > 0) {
-        let end = part.length.saturating_add(length);
-        if end > uapi::SUPERP_MAX_INLINE {
-            return Err(libc::EMSGSIZE);
-        }
-        let from = ptr::with_exposed_provenance::<u8>(part.addr as usize);
-        // SAFETY: The program's bytes, by the contract of this function; there is room for them.
-        unsafe {
-            let to = words.as_mut_ptr().cast::<u8>().add(length as usize);
-            ptr::copy_nonoverlapping(from, to, part.length as usize);
-        }
-        length = end;
+/// They are readable memory of the program, for as long as they are used.
+unsafe fn inline(parts: &[Part]) -> Result<impl Iterator<Item = &[u8]>, c_int> {
+    let length: u64 = parts.iter().map(|part| u64::from(part.length)).sum();
+    if length > MAX_INLINE.into() {
+        return Err(libc::EMSGSIZE);
     }
-    entry.flags |= uapi::SUPERP_SQE_INLINE;
-    entry.length = length;
-    [entry.local_addr, entry.operand, entry.compare, entry.rsvd2] = words;
-    Ok(())
+    let parts = parts.iter().filter(|part| part.length > 0);
+    Ok(parts.map(|part| {
+        let from = ptr::with_exposed_provenance::<u8>(part.addr as usize);
+        // SAFETY: By the contract of this function.
+        unsafe { slice::from_raw_parts(from, part.length as usize) }
+    }))
 }
 
 /// # Safety
@@ -91,7 +82,7 @@ unsafe fn request<'a>(wr: &SendWr) -> Result<WorkRequest<'a>, c_int> {
         flags |= uapi::SUPERP_SQE_IMM;
         imm = wr.imm_data;
     }
-    let mut entry = superp_sqe {
+    let entry = superp_sqe {
         opcode: u8::try_from(wr.opcode).map_err(|_| libc::EINVAL)?,
         flags,
         token: wr.wr_id,
@@ -101,12 +92,12 @@ unsafe fn request<'a>(wr: &SendWr) -> Result<WorkRequest<'a>, c_int> {
         compare: wr.compare,
         ..Default::default()
     };
+    let request = WorkRequest::from_entry(entry);
     if wr.send_flags & SUPERP_SEND_INLINE == 0 {
-        return Ok(WorkRequest::from_entry(entry).local(parts));
+        return Ok(request.local(parts));
     }
     // SAFETY: By the contract of this function.
-    unsafe { set_inline(&mut entry, parts) }?;
-    Ok(WorkRequest::from_entry(entry))
+    Ok(request.inline_pieces(unsafe { inline(parts) }?))
 }
 
 /// A list of requests, up to the first that is none.

@@ -290,6 +290,7 @@ pub unsafe extern "C" fn superp_create_qp(
         receive_entries: attr.max_recv_wr,
         send_parts: attr.max_send_sge,
         receive_parts: attr.max_recv_sge,
+        inline: attr.max_inline_data,
         shared: srq.map(|srq| lock(&srq.queue).handle()),
         number: attr.qp_num,
     };

@@ -199,36 +199,6 @@ pub(crate) fn set_part(entry: &mut superp_sqe, part: Part) {
     entry.local_addr = part.addr;
 }
 
-/// Puts bytes into an entry.
-///
-/// # Errors
-///
-/// EINVAL: there are too many.
-pub(crate) fn set_inline<'a>(
-    entry: &mut superp_sqe,
-    parts: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<(), c_int> {
-    let mut bytes = [0; uapi::SUPERP_MAX_INLINE as usize];
-    let mut at = 0;
-    for part in parts {
-        let place = bytes
-            .get_mut(at..)
-            .and_then(|left| left.get_mut(..part.len()));
-        place.ok_or(libc::EINVAL)?.copy_from_slice(part);
-        at += part.len();
-    }
-    let word = |index: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
-        u64::from_ne_bytes(word)
-    };
-    entry.flags |= uapi::SUPERP_SQE_INLINE;
-    entry.length = at as u32;
-    (entry.local_addr, entry.operand) = (word(0), word(1));
-    (entry.compare, entry.rsvd2) = (word(2), word(3));
-    Ok(())
-}
-
 fn opcode(opcode: Opcode) -> ibv_wc_opcode {
     match opcode {
         Opcode::Write => IBV_WC_RDMA_WRITE,
@@ -390,20 +360,6 @@ mod tests {
         );
         let entry = write.entry(0, IBV_SEND_SOLICITED).unwrap();
         assert_eq!((entry.imm, entry.flags), (0, 0));
-    }
-
-    #[test]
-    fn inline_bytes_of_several_parts_are_one_message() {
-        let mut entry = Operation::Send { imm: None }.entry(0, 0).unwrap();
-        let bytes: Vec<u8> = (1..=32).collect();
-        set_inline(&mut entry, [&bytes[..5], &bytes[5..5], &bytes[5..]]).unwrap();
-        let words = [entry.local_addr, entry.operand, entry.compare, entry.rsvd2];
-        assert_eq!(words.map(u64::to_ne_bytes).concat(), bytes);
-        assert_eq!((entry.length, entry.flags), (32, uapi::SUPERP_SQE_INLINE));
-        assert_eq!(
-            set_inline(&mut entry, [&bytes[..], &bytes[..1]]),
-            Err(libc::EINVAL)
-        );
     }
 
     fn done(opcode: Opcode, result: Result<(), CompletionError>) -> Completion {

@@ -696,6 +696,11 @@ impl SendRing {
         self.ring.per_entry()
     }
 
+    /// The slot of the next entry, which nothing under way uses any more. `None`: the ring is full.
+    pub fn next_slot(&mut self) -> Option<u32> {
+        self.ring.next_slot()
+    }
+
     /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
     pub fn push(
         &mut self,

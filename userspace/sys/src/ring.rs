@@ -119,6 +119,13 @@ impl<T: Plain> Producer<T> {
         self.room_seen()
     }
 
+    /// The slot of the next entry. `None`: the ring is full.
+    pub(crate) fn next_slot(&mut self) -> Option<u32> {
+        // Loading the other side's line costs; what was seen last is enough as long as there is room.
+        let full = self.room_seen() == 0 && self.room() == 0;
+        (!full).then_some(self.next & (self.place.entries - 1))
+    }
+
     /// Writes an entry with its segments, as far as a slot has room for them, which the consumer does
     /// not see before [`publish`](Self::publish). `false`: the ring is full.
     pub(crate) fn push(
@@ -126,8 +133,7 @@ impl<T: Plain> Producer<T> {
         entry: T,
         segments: impl IntoIterator<Item = superp_segment>,
     ) -> bool {
-        // Loading the other side's line costs; what was seen last is enough as long as there is room.
-        if self.room_seen() == 0 && self.room() == 0 {
+        if self.next_slot().is_none() {
             return false;
         }
         self.place
@@ -284,10 +290,12 @@ mod tests {
             assert_eq!(consumer.waiting(), 0, "not published");
             producer.publish();
             assert!(!producer.push(entry(0), []));
+            assert_eq!(producer.next_slot(), None);
             assert_eq!(consumer.waiting(), 8);
             let mut seen = Vec::new();
             assert_eq!(consumer.pop(3, |e| seen.push(e.token)), 3);
             assert_eq!(producer.room(), 3);
+            assert_eq!(producer.next_slot(), Some(4));
             assert_eq!(consumer.pop(100, |e| seen.push(e.token)), 5);
             let expected: Vec<u64> = (round * 8..round * 8 + 8).collect();
             assert_eq!(seen, expected);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Contexts.
 
+use crate::inline::Copies;
 use crate::partition::Environment;
 use crate::{
     Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
@@ -33,6 +34,10 @@ pub struct QueuePairOptions {
     pub send_parts: u32,
     /// Parts that a receive buffer may be in, 1 to 16; 0 is 1. Of no meaning with a shared queue.
     pub receive_parts: u32,
+    /// Bytes that a request may have inline: copied when it is posted, in no region. Of up to 32 the
+    /// entry has room. For more, up to [`MAX_INLINE`](crate::MAX_INLINE), the queue pair registers
+    /// memory of its own; then it may be more than was asked for.
+    pub inline: u32,
     /// The queue that it takes receive buffers from, in place of one of its own.
     pub shared: Option<SharedReceive>,
     /// Number in the node, which peers send to; 0: the kernel chooses.
@@ -40,13 +45,14 @@ pub struct QueuePairOptions {
 }
 
 impl Default for QueuePairOptions {
-    /// 64 requests, 64 buffers, of one part, any number.
+    /// 64 requests, 64 buffers, of one part, 32 bytes inline, any number.
     fn default() -> Self {
         Self {
             send_entries: 64,
             receive_entries: 64,
             send_parts: 1,
             receive_parts: 1,
+            inline: 0,
             shared: None,
             number: 0,
         }
@@ -143,7 +149,8 @@ impl Context {
     /// # Errors
     ///
     /// [`Error::NumberTaken`], [`Error::Invalid`]: queues of another context;
-    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries, or 16 parts.
+    /// [`Error::NoMemory`], [`Error::TooMany`]; EINVAL: more than 8192 entries, 16 parts, or
+    /// [`MAX_INLINE`](crate::MAX_INLINE) bytes.
     pub fn create_queue_pair(
         &self,
         send: &CompletionQueue,
@@ -164,6 +171,7 @@ impl Context {
                 segments: segments(options.receive_parts),
             }),
         };
+        let copies = Copies::new(&self.socket, send_size.entries, options.inline)?;
         let made = self
             .socket
             .create_qp(&send.0, &receive.0, send_size, from, options.number);
@@ -176,6 +184,7 @@ impl Context {
         Ok(QueuePair {
             send: SendQueue {
                 ring: send,
+                copies,
                 environment: self.environment.clone(),
             },
             receive: ReceiveQueue(receive),

@@ -120,7 +120,9 @@ impl fmt::Display for Error {
             Self::TooMany => "no more of them are possible",
             Self::NoMemory => "no memory, or more than RLIMIT_MEMLOCK allows",
             Self::OutOfBounds => "the bytes are not inside of the region",
-            Self::InlineTooLong => "more inline data than fit into an entry",
+            Self::InlineTooLong => {
+                "more inline data than fit into an entry, or than the queue pair was made for"
+            }
             Self::TooManyParts => "more parts than the queue pair was made for",
             Self::Full => "the ring is full",
             Self::Invalid(what) => what,

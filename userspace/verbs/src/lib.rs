@@ -50,6 +50,7 @@ mod completion;
 mod context;
 mod device;
 mod error;
+mod inline;
 pub mod partition;
 mod poller;
 mod queue;
@@ -60,6 +61,7 @@ pub use completion::{Completion, CompletionQueue, Opcode};
 pub use context::{Context, QueuePairOptions};
 pub use device::{devices, Device, Port};
 pub use error::{AccessFault, CompletionError, Error, Fault, PostError};
+pub use inline::MAX_INLINE;
 pub use poller::{Poller, POLLER_VARIABLE};
 pub use queue::{
     QueuePair, QueuePairState, ReceiveQueue, SendQueue, SharedReceive, SharedReceiveQueue,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Queue pairs.
 
+use crate::inline::Copies;
 use crate::partition::Environment;
 use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use superp_sys::uapi::superp_segment;
+use superp_sys::uapi::{superp_segment, SUPERP_MAX_INLINE};
 use superp_sys::{Qp, ReceiveRing, SendRing, SharedReceiveRing, Srq};
 
 /// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
@@ -99,7 +100,9 @@ pub enum QueuePairState {
 /// The requests of a queue pair.
 #[derive(Debug)]
 pub struct SendQueue {
+    // Ends before the memory that its requests are in.
     pub(crate) ring: SendRing,
+    pub(crate) copies: Option<Copies>,
     pub(crate) environment: Arc<Environment>,
 }
 
@@ -150,8 +153,14 @@ impl SendQueue {
 
     fn put<'a>(&mut self, requests: impl IntoIterator<Item = WorkRequest<'a>>) -> Put {
         let most = self.ring.segments();
-        put(requests, |request| {
+        put(requests, |mut request| {
             let segments = segments(request.list, most)?;
+            if !request.data.is_empty() {
+                let slot = self.ring.next_slot().ok_or(Error::Full)?;
+                let copies = self.copies.as_ref().ok_or(Error::InlineTooLong)?;
+                let part = copies.put(slot, &request.data)?;
+                (request.entry.local_key, request.entry.local_addr) = (part.key, part.addr);
+            }
             full_unless(self.ring.push(request.entry, segments))
         })
     }
@@ -159,6 +168,11 @@ impl SendQueue {
     /// Parts that the local bytes of a request may be in.
     pub fn parts(&self) -> u32 {
         self.ring.segments().max(1)
+    }
+
+    /// Bytes that a request may have inline.
+    pub fn inline(&self) -> u32 {
+        self.copies.as_ref().map_or(SUPERP_MAX_INLINE, Copies::room)
     }
 
     /// How many requests can be posted now.
@@ -175,7 +189,8 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`], [`Error::TooManyParts`]; what the doorbell says. Those before it were posted.
+    /// [`Error::Full`], [`Error::TooManyParts`], [`Error::InlineTooLong`]; what the doorbell says. Those
+    /// before it were posted.
     pub fn post<'a>(
         &mut self,
         requests: impl IntoIterator<Item = WorkRequest<'a>>,
@@ -193,7 +208,7 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`], [`Error::TooManyParts`]. Those before it were posted, and the doorbell must ring.
+    /// As of [`post`](Self::post). Those before it were posted, and the doorbell must ring.
     pub fn post_quietly<'a>(
         &mut self,
         requests: impl IntoIterator<Item = WorkRequest<'a>>,

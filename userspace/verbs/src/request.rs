@@ -2,6 +2,7 @@
 //! Work requests.
 
 use crate::{Atomic, Error, Part, Parts, Result};
+use std::borrow::Cow;
 use superp_sys::uapi::{self, superp_rqe, superp_sqe};
 
 /// What a queue pair is to do: a [`write`](Self::write), a [`read`](Self::read), an
@@ -15,10 +16,12 @@ use superp_sys::uapi::{self, superp_rqe, superp_sqe};
 /// let one = WorkRequest::send(body);
 /// let several = WorkRequest::send(&[header, body]);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkRequest<'a> {
     pub(crate) entry: superp_sqe,
     pub(crate) list: &'a [Part],
+    /// Inline data that the entry has no room for.
+    pub(crate) data: Cow<'a, [u8]>,
 }
 
 impl<'a> WorkRequest<'a> {
@@ -32,27 +35,33 @@ impl<'a> WorkRequest<'a> {
         Self::from_entry(entry).local(parts)
     }
 
-    fn inline(opcode: u8, data: &[u8], remote_addr: u64) -> Result<Self> {
+    fn in_entry(opcode: u8, data: &[u8], remote_addr: u64) -> Result<Self> {
+        let mut request = Self::new(opcode, Part::NONE.into(), remote_addr);
+        match request.put_into_entry(data) {
+            true => Ok(request),
+            false => Err(Error::InlineTooLong),
+        }
+    }
+
+    /// Puts data into the entry. `false`: there are too many.
+    fn put_into_entry(&mut self, data: &[u8]) -> bool {
         let mut bytes = [0; uapi::SUPERP_MAX_INLINE as usize];
-        let place = bytes.get_mut(..data.len()).ok_or(Error::InlineTooLong)?;
+        let Some(place) = bytes.get_mut(..data.len()) else {
+            return false;
+        };
         place.copy_from_slice(data);
         let mut words = bytes.chunks_exact(8).map(|word| {
             let word = word.try_into().unwrap_or_default();
             u64::from_ne_bytes(word)
         });
         let mut word = || words.next().unwrap_or(0);
-        Ok(Self::from_entry(superp_sqe {
-            opcode,
-            flags: uapi::SUPERP_SQE_SIGNALED | uapi::SUPERP_SQE_INLINE,
-            length: data.len() as u32,
-            remote_addr,
-            // The place of the data.
-            local_addr: word(),
-            operand: word(),
-            compare: word(),
-            rsvd2: word(),
-            ..Default::default()
-        }))
+        let entry = &mut self.entry;
+        entry.flags |= uapi::SUPERP_SQE_INLINE;
+        entry.length = data.len() as u32;
+        // The place of the data.
+        (entry.local_addr, entry.operand) = (word(), word());
+        (entry.compare, entry.rsvd2) = (word(), word());
+        true
     }
 
     /// Writes to the peer's memory.
@@ -66,7 +75,7 @@ impl<'a> WorkRequest<'a> {
     ///
     /// [`Error::InlineTooLong`]: more than 32.
     pub fn write_inline(data: &[u8], remote_addr: u64) -> Result<Self> {
-        Self::inline(uapi::SUPERP_OP_WRITE, data, remote_addr)
+        Self::in_entry(uapi::SUPERP_OP_WRITE, data, remote_addr)
     }
 
     /// Reads the peer's memory.
@@ -99,7 +108,7 @@ impl<'a> WorkRequest<'a> {
     ///
     /// [`Error::InlineTooLong`]: more than 32.
     pub fn send_inline(message: &[u8]) -> Result<Self> {
-        Self::inline(uapi::SUPERP_OP_SEND, message, 0)
+        Self::in_entry(uapi::SUPERP_OP_SEND, message, 0)
     }
 
     /// With immediate data, of a message or a write: after all bytes of the write are there, the number
@@ -141,11 +150,15 @@ impl<'a> WorkRequest<'a> {
     /// With these local bytes in place of those that it has.
     pub fn local(mut self, parts: impl Into<Parts<'a>>) -> Self {
         let parts = parts.into();
+        if self.entry.flags & uapi::SUPERP_SQE_INLINE != 0 {
+            (self.entry.operand, self.entry.compare, self.entry.rsvd2) = (0, 0, 0);
+        }
         self.list = parts.list;
         self.entry.length = parts.length();
         self.entry.local_addr = parts.one.addr;
         self.entry.local_key = parts.one.key;
-        self.entry.flags &= !uapi::SUPERP_SQE_LIST;
+        self.entry.flags &= !(uapi::SUPERP_SQE_LIST | uapi::SUPERP_SQE_INLINE);
+        self.data = Cow::Borrowed(&[]);
         if !parts.list.is_empty() {
             self.entry.flags |= uapi::SUPERP_SQE_LIST;
             // Of more than the kernel takes, none is posted.
@@ -154,9 +167,40 @@ impl<'a> WorkRequest<'a> {
         self
     }
 
+    /// Of a write or message: with these bytes in place of the local ones that it has. They are copied when
+    /// it is posted, as many as the queue pair was made for
+    /// ([`QueuePairOptions::inline`](crate::QueuePairOptions::inline)).
+    pub fn inline(self, data: impl Into<Cow<'a, [u8]>>) -> Self {
+        let data = data.into();
+        let mut request = self.local(Part::NONE);
+        if !request.put_into_entry(&data) {
+            // Of more than that, none is posted.
+            request.entry.length = data.len() as u32;
+            request.data = data;
+        }
+        request
+    }
+
+    /// As [`inline`](Self::inline), of bytes that are in pieces.
+    pub fn inline_pieces(self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
+        let first = pieces.next().unwrap_or_default();
+        match pieces.next() {
+            None => self.inline(first),
+            Some(second) => {
+                let all: Vec<&[u8]> = [first, second].into_iter().chain(pieces).collect();
+                self.inline(all.concat())
+            }
+        }
+    }
+
     /// A request from its entry as the kernel has it, which checks it.
     pub fn from_entry(entry: superp_sqe) -> Self {
-        Self { entry, list: &[] }
+        Self {
+            entry,
+            list: &[],
+            data: Cow::Borrowed(&[]),
+        }
     }
 }
 
@@ -255,5 +299,23 @@ mod tests {
         assert_eq!(entry.local_addr.to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
         assert_eq!((entry.operand, entry.length), (0, 3));
         assert!(WorkRequest::send_inline(&[0; 33]).is_err());
+    }
+
+    #[test]
+    fn inline_data_that_the_entry_has_no_room_for_wait_for_a_copy() {
+        let data = [7; 33];
+        let request = WorkRequest::write(PART, 99).inline(&data[..]);
+        let entry = request.entry;
+        assert_eq!((entry.length, entry.flags, entry.local_key), (33, 1, 0));
+        assert_eq!((entry.local_addr, &*request.data), (0, &data[..]));
+        let pieces = [&data[..20], &[], &data[20..]];
+        assert_eq!(*request.clone().inline_pieces(pieces).data, data);
+        let request = request.inline_pieces([&data[..30], &data[..2]]);
+        let short = WorkRequest::write_inline(&data[..32], 99).unwrap();
+        assert_eq!((request.entry, request.data.len()), (short.entry, 0));
+        assert_eq!(
+            request.local(PART).entry,
+            WorkRequest::write(PART, 99).entry
+        );
     }
 }

@@ -53,6 +53,9 @@ struct superp_srq_init_attr {
 	uint32_t max_sge;	/* of a buffer, up to SUPERP_MAX_SEGMENTS; 0 is 1 */
 };
 
+/* Inline data of a request, in bytes, that a queue pair can be made for.  Any has room for SUPERP_MAX_INLINE. */
+#define SUPERP_INLINE_LIMIT	1024u
+
 struct superp_qp_init_attr {
 	void *qp_context;
 	struct superp_cq *send_cq;
@@ -62,6 +65,7 @@ struct superp_qp_init_attr {
 	uint32_t qp_num;	/* in the node; SUPERP_QPN_ANY: the kernel chooses */
 	uint32_t max_send_sge;	/* of a request, up to SUPERP_MAX_SEGMENTS; 0 is 1 */
 	uint32_t max_recv_sge;	/* of a buffer, the same */
+	uint32_t max_inline_data;	/* bytes of a request, at least; up to SUPERP_INLINE_LIMIT */
 	struct superp_srq *srq;	/* where its buffers come from; then max_recv_wr and max_recv_sge mean nothing */
 };
 
@@ -90,7 +94,7 @@ struct superp_sge {
 
 /* Flags of a send request. */
 #define SUPERP_SEND_SIGNALED	(1u << 0)	/* has a completion also if it succeeds */
-#define SUPERP_SEND_INLINE	(1u << 1)	/* the bytes are copied now; no lkey; up to SUPERP_MAX_INLINE */
+#define SUPERP_SEND_INLINE	(1u << 1)	/* the bytes are copied now; no lkey; up to max_inline_data */
 #define SUPERP_SEND_IMM		(1u << 2)	/* with imm_data */
 #define SUPERP_SEND_FENCE	(1u << 3)	/* starts when all before it on the queue pair is complete */
 #define SUPERP_SEND_SOLICITED	(1u << 4)	/* message, or write with imm_data: wakes who waits for such ones alone */

@@ -34,14 +34,17 @@ struct Request {
     entry: superp_sqe,
     /// Its local bytes, where the entry has them not.
     list: Vec<Part>,
+    /// Its bytes, if they are inline.
+    inline: Option<Vec<u8>>,
 }
 
 impl Request {
     fn as_work(&self) -> WorkRequest<'_> {
         let work = WorkRequest::from_entry(self.entry);
-        match self.list.as_slice() {
-            [] => work,
-            list => work.local(list),
+        match (&self.inline, self.list.as_slice()) {
+            (Some(bytes), _) => work.inline(bytes),
+            (None, []) => work,
+            (None, list) => work.local(list),
         }
     }
 }
@@ -127,8 +130,11 @@ unsafe fn begin(qp: *mut ibv_qp_ex, operation: Operation) {
     let mut work = lock(&object.batch.work);
     match operation.entry(id, flags | object.send_flags()) {
         Ok(entry) => {
-            let list = Vec::new();
-            work.requests.push(Request { entry, list });
+            work.requests.push(Request {
+                entry,
+                list: Vec::new(),
+                inline: None,
+            });
             work.can_be_inline = operation.can_be_inline();
         }
         Err(errno) => work.fail(errno),
@@ -241,19 +247,19 @@ unsafe extern "C" fn set_inline(qp: *mut ibv_qp_ex, addr: *mut c_void, length: s
 
 unsafe extern "C" fn set_inline_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_data_buf) {
     // SAFETY: An own queue pair.
-    let mut work = lock(unsafe { &Qp::of(qp.cast()).batch.work });
+    let object = unsafe { Qp::of(qp.cast()) };
+    let mut work = lock(&object.batch.work);
     let can_be_inline = work.can_be_inline;
     work.change(|request| {
         if !can_be_inline {
             return Err(libc::EINVAL);
         }
-        let pieces = (0..count).map(|index| {
-            // SAFETY: The caller's list has so many elements, whose bytes are valid for the call.
-            unsafe {
-                let piece = &*list.add(index);
-                bytes(piece.addr.cast(), piece.length)
-            }
-        });
-        rules::set_inline(&mut request.entry, pieces)
+        // SAFETY: The caller's list has so many elements.
+        let pieces = (0..count).map(|index| unsafe { &*list.add(index) });
+        object.check_inline(pieces.clone().map(|piece| piece.length))?;
+        // SAFETY: The bytes are valid for the call.
+        let pieces = pieces.map(|piece| unsafe { bytes(piece.addr.cast(), piece.length) });
+        request.inline = Some(pieces.collect::<Vec<_>>().concat());
+        Ok(())
     });
 }

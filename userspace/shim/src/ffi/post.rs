@@ -6,7 +6,7 @@ use super::context::Context;
 use super::queue::Qp;
 use super::srq::Srq;
 use super::{lock, set_errno};
-use crate::rules::{self, Operation};
+use crate::rules::Operation;
 use libc::c_int;
 use std::ptr;
 use std::slice;
@@ -73,11 +73,12 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<Operation, c_int> {
 unsafe fn request<'a>(object: &Qp, wr: &ibv_send_wr) -> Result<WorkRequest<'a>, c_int> {
     // SAFETY: By the contract of this function.
     let operation = unsafe { operation(wr) }?;
-    let mut entry = operation.entry(wr.wr_id, wr.send_flags | object.send_flags())?;
+    let entry = operation.entry(wr.wr_id, wr.send_flags | object.send_flags())?;
+    let request = WorkRequest::from_entry(entry);
     if wr.send_flags & IBV_SEND_INLINE == 0 {
         // SAFETY: As above.
         let parts = unsafe { parts(object.context(), object.pd(), wr.sg_list, wr.num_sge) }?;
-        return Ok(WorkRequest::from_entry(entry).local(parts));
+        return Ok(request.local(parts));
     }
     if !operation.can_be_inline() {
         return Err(libc::EINVAL);
@@ -89,12 +90,12 @@ unsafe fn request<'a>(object: &Qp, wr: &ibv_send_wr) -> Result<WorkRequest<'a>, 
         Ok(count) if !wr.sg_list.is_null() => unsafe { slice::from_raw_parts(wr.sg_list, count) },
         _ => return Err(libc::EINVAL),
     };
+    object.check_inline(pieces.iter().map(|sge| sge.length as usize))?;
     // SAFETY: The bytes of a piece are the program's, and valid for the call.
     let pieces = pieces
         .iter()
         .map(|sge| unsafe { bytes(sge.addr as *const u8, sge.length as usize) });
-    rules::set_inline(&mut entry, pieces)?;
-    Ok(WorkRequest::from_entry(entry))
+    Ok(request.inline_pieces(pieces))
 }
 
 /// Bytes of the program.

@@ -13,7 +13,9 @@ use libc::c_int;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use superp_verbs::{uapi, Address, QueuePairOptions, QueuePairState, ReceiveQueue, SendQueue};
+use superp_verbs::{
+    uapi, Address, QueuePairOptions, QueuePairState, ReceiveQueue, SendQueue, MAX_INLINE,
+};
 
 /// `struct ibv_qp`, inside `struct ibv_qp_ex`.
 #[repr(C)]
@@ -52,6 +54,15 @@ impl Qp {
     pub(super) fn context(&self) -> &Context {
         // SAFETY: An own context, which outlives its queue pairs.
         unsafe { Context::of(self.context) }
+    }
+
+    /// EINVAL: pieces of these lengths are more than a request may have inline.
+    pub(super) fn check_inline(&self, lengths: impl Iterator<Item = usize>) -> Result<(), c_int> {
+        let total = lengths.fold(0, usize::saturating_add);
+        match total <= self.init.cap.max_inline_data as usize {
+            true => Ok(()),
+            false => Err(libc::EINVAL),
+        }
     }
 
     /// Flags that all requests have.
@@ -98,7 +109,7 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
     let cap = attr.cap;
     let too_much = cap.max_send_sge > uapi::SUPERP_MAX_SEGMENTS
         || cap.max_recv_sge > uapi::SUPERP_MAX_SEGMENTS
-        || cap.max_inline_data > uapi::SUPERP_MAX_INLINE
+        || cap.max_inline_data > MAX_INLINE
         || cap.max_send_wr > uapi::SUPERP_MAX_SQ_ENTRIES
         || cap.max_recv_wr > uapi::SUPERP_MAX_RQ_ENTRIES;
     if too_much || attr.send_cq.is_null() || attr.recv_cq.is_null() {
@@ -122,6 +133,7 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
         receive_entries: cap.max_recv_wr,
         send_parts: cap.max_send_sge,
         receive_parts: cap.max_recv_sge,
+        inline: cap.max_inline_data,
         shared: srq.map(Srq::handle),
         number: 0,
     };
@@ -139,7 +151,7 @@ unsafe fn new_qp(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr) -> Result<Qp, c_i
         max_recv_wr: receive_queue.entries(),
         max_send_sge: send_queue.parts(),
         max_recv_sge: receive_queue.parts(),
-        max_inline_data: uapi::SUPERP_MAX_INLINE,
+        max_inline_data: send_queue.inline(),
     };
     let mut public = ibv_qp_ex {
         qp_base: ibv_qp {
