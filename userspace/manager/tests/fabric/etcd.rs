@@ -109,10 +109,25 @@ impl Server {
     }
 }
 
-/// Sends a process a signal.
+/// Sends a process a signal. One that stops it has stopped every thread of it when this returns: on another
+/// processor they go on for a moment.
 pub(crate) fn send(signal: &str, pid: &str) {
     let sent = Command::new("kill").args(["-s", signal, pid]).status();
     assert!(sent.unwrap().success());
+    let end = Instant::now() + Duration::from_secs(10);
+    while signal == "STOP" && !stopped(pid) {
+        assert!(Instant::now() < end, "process {pid} does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn stopped(pid: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status"));
+        // A thread that has ended since does nothing either.
+        status.map_or(true, |status| status.contains("\nState:\tT"))
+    })
 }
 
 impl Drop for Server {
