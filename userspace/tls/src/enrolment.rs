@@ -192,6 +192,8 @@ pub fn token(dir: &Path, grant: &Grant, valid: Duration) -> Result<Token, String
         .fill(&mut token.id)
         .and_then(|()| random.fill(&mut token.secret))
         .map_err(|_| "there are no random numbers")?;
+    // Where base64 begins with '-' the token is an option to a command line, and so is its file.
+    token.id[0] &= 0x7f;
     let record = Record {
         secret: token.digest(),
         name: grant.name.clone(),

@@ -218,6 +218,16 @@ fn what_cannot_be_read_is_refused_and_uses_nothing_up() {
 }
 
 #[test]
+fn token_is_never_an_option_to_a_command_line() {
+    let folder = Folder::new();
+    // Of those that begin with anything one in 64 does.
+    for _ in 0..1024 {
+        let text = folder.token().to_string();
+        assert!(!text.starts_with('-'), "{text}");
+    }
+}
+
+#[test]
 fn token_is_read_as_it_is_written_and_hides_its_secret_in_logs() {
     let folder = Folder::new();
     let token = folder.token();
