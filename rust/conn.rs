@@ -696,7 +696,7 @@ impl Conn {
     pub(crate) fn stats(&self) -> ConnStats {
         let inner = self.inner.lock();
         ConnStats {
-            proto: *inner.proto.stats(),
+            proto: inner.proto.stats(),
             rx_window: inner.proto.advertised_window().into(),
             ..inner.stats
         }

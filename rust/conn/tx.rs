@@ -11,8 +11,8 @@ use crate::{
         skb::{Burst, SkBuff},
     },
     proto::{
-        wire::HEADERS_MAX, Code, Connection, Payload, ReqOp, Request, RequestPayload, SubmitError,
-        Transmit,
+        wire::{HEADERS_MAX, ONE_OP_MAX},
+        Code, Connection, Payload, ReqOp, Request, RequestPayload, SubmitError, Transmit,
     },
     qp::Mark,
     region::{self, Nearby},
@@ -98,15 +98,16 @@ impl Inner {
         progress | (draining && self.submit_last_null(now))
     }
 
-    /// The next packet to send: one that has waited, unless it is acknowledged by now.
-    fn next_packet(&mut self, now: u64) -> Option<Transmit> {
+    /// The next packet to send, after the one that is in `transmit`: one that has waited, unless it is
+    /// acknowledged by now. Whether there is one.
+    fn next_packet(&mut self, now: u64, transmit: &mut Transmit) -> bool {
         while let Ok(packet) = self.out.waiting.remove(0) {
-            let again = self.proto.recheck(&packet);
-            if again.is_some() {
-                return again;
+            if let Some(again) = self.proto.recheck(&packet) {
+                *transmit = again;
+                return true;
             }
         }
-        self.proto.poll_transmit(now)
+        self.proto.next_transmit(now, transmit)
     }
 
     /// Ends the requests of this life once nothing begun is left [proto 4.11].
@@ -448,10 +449,10 @@ impl Outgoing {
     }
 
     /// Adds a packet to the burst.
-    fn push(&mut self, transmit: Transmit, skb: SkBuff) {
+    fn push(&mut self, transmit: &Transmit, skb: SkBuff) {
         self.packets.push(skb);
         // There is room: a burst that is full is sent before.
-        let _ = self.burst.push_within_capacity(transmit);
+        let _ = self.burst.push_within_capacity(*transmit);
     }
 
     /// There was no room for the burst. False: there has been none for too long, it is lost.
@@ -490,6 +491,7 @@ impl Conn {
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
         let mut near = Nearby::new();
+        let mut transmit = Transmit::default();
         // With the lock held, all of them leave by this CPU. CAST: Lanes are told apart by their low bits.
         inner.proto.set_lane(CpuId::current().as_u32() as u8);
         while inner.out.due().is_none_or(|due| due <= now) {
@@ -497,13 +499,13 @@ impl Conn {
                 self.flush(inner, now);
                 continue;
             }
-            let Some(transmit) = inner.next_packet(now) else {
+            if !inner.next_packet(now, &mut transmit) {
                 if inner.out.packets.count() == 0 {
                     break;
                 }
                 self.flush(inner, now);
                 continue;
-            };
+            }
             progress = true;
             let way = inner.ways.choose(&transmit, now);
             if inner.ways.path(way).is_none() {
@@ -516,14 +518,14 @@ impl Conn {
                 continue;
             }
             if let Some(skb) = self.packet(inner, way, &transmit, &mut near) {
-                self.enqueue(inner, way, transmit, skb);
+                self.enqueue(inner, way, &transmit, skb);
             }
         }
         progress
     }
 
     /// Adds a packet to the burst.
-    fn enqueue(&self, inner: &mut Inner, way: usize, transmit: Transmit, skb: SkBuff) {
+    fn enqueue(&self, inner: &mut Inner, way: usize, transmit: &Transmit, skb: SkBuff) {
         if inner.out.packets.count() == 0 {
             let most = match inner.ways.path(way) {
                 // CAST: A small constant.
@@ -604,10 +606,21 @@ impl Conn {
             Payload::Reply(reply) => copied = work::are_copied(num_ops, reply.len),
             _ => {}
         }
-        let mut headers = [0u8; HEADERS_MAX];
+        // Zeroing room for many operations costs more than writing one.
+        let (mut one, mut many);
+        let headers: &mut [u8] = match num_ops {
+            0 | 1 => {
+                one = [0u8; ONE_OP_MAX];
+                &mut one
+            }
+            _ => {
+                many = [0u8; HEADERS_MAX];
+                &mut many
+            }
+        };
         let mut works = active.into_iter().flat_map(flow::Active::works);
         let len = proto
-            .emit(transmit, &mut headers, |_| {
+            .emit(transmit, headers, |_| {
                 works.next().map_or(0, |work| work.remote())
             })
             .ok_or(BuildError::NoMemory)?;

@@ -8,7 +8,7 @@ use super::wire::{
 };
 
 /// One packet that the owner must send now, or count as lost on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
     /// Packet sequence number, as in `pdl`.
     pub psn: u32,
@@ -264,10 +264,9 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let end = self.at.checked_add(bytes.len())?;
-        self.out.get_mut(self.at..end)?.copy_from_slice(bytes);
-        self.at = end;
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
+        *self.out.get_mut(self.at..)?.first_chunk_mut()? = *bytes;
+        self.at = self.at.checked_add(N)?;
         Some(())
     }
 

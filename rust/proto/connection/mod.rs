@@ -271,8 +271,13 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// Counters.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        if !self.config.lite {
+            let rtt = self.send.rtt();
+            (stats.srtt, stats.rttvar, stats.rto) = (rtt.srtt(), rtt.rttvar(), rtt.rto());
+        }
+        stats
     }
 
     /// State.

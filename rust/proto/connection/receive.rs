@@ -144,7 +144,6 @@ impl<A: Slabs> Connection<A> {
         if self.initiator.acknowledge(packet.tal().ack_xid) {
             self.send.progress(now);
         }
-        self.update_rtt();
     }
 
     /// Delivers a packet to the Transaction Layer.
@@ -189,12 +188,5 @@ impl<A: Slabs> Connection<A> {
             self.send.progress(now);
         }
         Received::Delivered
-    }
-
-    pub(super) fn update_rtt(&mut self) {
-        let rtt = self.send.rtt();
-        self.stats.srtt = rtt.srtt();
-        self.stats.rttvar = rtt.rttvar();
-        self.stats.rto = rtt.rto();
     }
 }

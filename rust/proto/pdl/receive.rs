@@ -130,6 +130,13 @@ impl<A: Slabs> ReceiveWindow<A> {
     /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
     /// If not, and `content` is set, the owner must hold the packet [proto 3.9].
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
+        let next = psn == self.received.base() && psn == self.next_deliver;
+        // As nearly always: nothing came before its turn.
+        if next && self.unnamed.is_none() && !self.received.get(psn.wrapping_add(1)) {
+            self.received.advance(1);
+            self.next_deliver = self.received.base();
+            return true;
+        }
         let at_once = !self.ordered || psn == self.next_deliver;
         self.received.set(psn);
         if content && !at_once {

@@ -277,6 +277,13 @@ impl<A: Slabs> SendWindow<A> {
         if check == AckCheck::Stale {
             return;
         }
+        self.window = pdl.window.min(self.window_max);
+        self.budget = self.rtx_max_pkts;
+        let known = self.unacked_spsn().wrapping_sub(1) == pdl.ack_psn && pdl.sack == 0;
+        // As nearly always with packets that come together.
+        if known && !self.any_overtaken() {
+            return;
+        }
         let mut seen = Seen::default();
         let mut sack_base = pdl.ack_psn;
         if check == AckCheck::Ack {
@@ -329,8 +336,6 @@ impl<A: Slabs> SendWindow<A> {
                 self.named_missing(now, psn);
             }
         }
-        self.window = pdl.window.min(self.window_max);
-        self.budget = self.rtx_max_pkts;
         match seen.sample {
             Some((_, rtt)) if !seen.retransmitted => self.rtt.measured(rtt),
             None if seen.repaired => self.rtt.repaired(),
@@ -369,14 +374,22 @@ impl<A: Slabs> SendWindow<A> {
             }
             self.data = self.data.saturating_add(1);
         }
+        let transmission = self.next_transmission;
+        self.next_transmission = transmission.wrapping_add(1);
         if let Some(slot) = self.slots.get_mut(psn) {
             *slot = SendSlot {
                 first_sent: now,
+                last_sent: now,
                 content,
+                transmission,
+                ack_psn,
+                member: Membership::Sent,
+                lane: self.lane,
                 ..SendSlot::default()
             };
         }
-        self.transmitted(now, psn, ack_psn);
+        let index = self.slots.index(psn);
+        self.sent.push_back(&mut self.slots, index);
         psn
     }
 
@@ -393,6 +406,11 @@ impl<A: Slabs> SendWindow<A> {
             false => Cause::Evidence,
         };
         Some((self.psn(index), slot.content, cause))
+    }
+
+    /// Nothing is lost, nor suspected to be.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.lost.head().is_none() && self.next_by_age().is_none()
     }
 
     /// The packet to carry an ACK for which the window has no room [proto 3.11], once its own

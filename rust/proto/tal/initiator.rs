@@ -330,6 +330,35 @@ impl<A: Slabs> Initiator<A> {
         Some((tal, payload))
     }
 
+    /// Takes the packet after this one, of a request with one operation, if it is the next of all: makes of
+    /// its header and content those of the next, and gives the bytes of data.
+    pub(crate) fn follow(
+        &mut self,
+        tal: &mut TalHeader,
+        request: &mut RequestPayload,
+    ) -> Option<(Content, u32)> {
+        let slot = self.slots.get_mut(self.send_ixid.into())?;
+        let xid = request.xid;
+        let seqno = tal.seqno.saturating_add(1);
+        let next = self.send_ixid == xid
+            && slot.xid == xid
+            && slot.state == State::Open
+            && slot.sent == seqno
+            && seqno < slot.layout.packets;
+        if !next || slot.request.count != 1 || !request.has_data {
+            return None;
+        }
+        slot.sent = seqno.saturating_add(1);
+        tal.seqno = seqno;
+        tal.eom = slot.sent >= slot.layout.packets;
+        request.last = tal.eom;
+        request.offset = u32::from(seqno).saturating_mul(slot.layout.block);
+        if request.last {
+            request.len = slot.request.len.saturating_sub(request.offset);
+        }
+        Some((Content::Request { xid, seqno }, request.len))
+    }
+
     /// Judges an ACK XID. `Err`: of a transaction never started. Changes nothing.
     pub(crate) fn check_ack(&self, ack_xid: u16) -> Result<(), Report> {
         if xid_diff(ack_xid, self.next_ixid) < 0 {
@@ -347,7 +376,9 @@ impl<A: Slabs> Initiator<A> {
     /// [proto 4.4]. Whether it
     /// was news.
     pub(crate) fn acknowledge(&mut self, ack_xid: u16) -> bool {
-        let first = self.acked_ixid;
+        if xid_diff(ack_xid, self.acked_ixid) < 0 {
+            return false;
+        }
         while xid_diff(ack_xid, self.acked_ixid) >= 0 {
             let xid = self.acked_ixid;
             self.acked_ixid = xid.wrapping_add(1);
@@ -362,7 +393,7 @@ impl<A: Slabs> Initiator<A> {
             self.end(xid, Ok(()));
         }
         self.retire();
-        self.acked_ixid != first
+        true
     }
 
     /// Takes a packet from the target.
@@ -448,13 +479,16 @@ impl<A: Slabs> Initiator<A> {
         let max_packets = self.limits.max_packets;
         slot.reception
             .check(&self.seqnos, index, tal, max_packets)?;
-        if packet.has_short_blocks() || reply_parts(packet, slot).any(|part| part.is_none()) {
+        let mut parts = reply_parts(packet, slot);
+        let (first, others) = (parts.next(), parts.clone());
+        let unfit = |part: Option<Part>| part.is_none();
+        if packet.has_short_blocks() || first.is_none_or(unfit) || parts.any(unfit) {
             self.end(xid, Err(Code::MALFORMED_REPLY));
             return Err(mismatch);
         }
         slot.reception.take(&mut self.seqnos, index, tal);
         let mut result = Ok(());
-        for part in reply_parts(packet, slot).flatten() {
+        for part in first.into_iter().chain(others).flatten() {
             let token = slot.request.token;
             result = owner.reply(xid, token, part.op, part.offset, part.data);
             if result.is_err() {
@@ -539,6 +573,7 @@ impl<A: Slabs> Initiator<A> {
 }
 
 /// One block of a reply.
+#[derive(Clone, Copy)]
 struct Part {
     op: u32,
     offset: u32,
@@ -549,8 +584,8 @@ struct Part {
 fn reply_parts<'a>(
     packet: &'a Packet<'_>,
     slot: &Transaction,
-) -> impl Iterator<Item = Option<Part>> + 'a {
-    let (request, layout) = (slot.request, slot.layout);
+) -> impl Iterator<Item = Option<Part>> + Clone + 'a {
+    let (len, count, ops) = (slot.request.len, slot.request.count, slot.layout.ops);
     (0..=u8::MAX).zip(packet.ops()).map(move |(index, op)| {
         let Op::ReadResponse(ReadResponseOp {
             seqno,
@@ -561,12 +596,12 @@ fn reply_parts<'a>(
             return None;
         };
         let number = u32::from(seqno)
-            .checked_mul(layout.ops.into())?
+            .checked_mul(ops.into())?
             .checked_add(opnum.into())?;
-        let left = request.len.checked_sub(offset)?;
+        let left = len.checked_sub(offset)?;
         let mut data = packet.block(index.into())?;
-        let known = opnum < layout.ops && number < request.count.into();
-        if !known || (left == 0 && request.len != 0) {
+        let known = opnum < ops && number < count.into();
+        if !known || (left == 0 && len != 0) {
             return None;
         }
         data.len = data.len.min(left as usize);

@@ -507,6 +507,48 @@ impl<A: Slabs> Target<A> {
         Some(content)
     }
 
+    /// Takes the packet after this one, of an answer, if it is the next of all and of the same read: makes
+    /// of its header and content those of the next, and gives the bytes of data.
+    pub(crate) fn follow(
+        &mut self,
+        tal: &mut TalHeader,
+        reply: &mut ReplyPayload,
+    ) -> Option<(Content, u32)> {
+        let xid = self.answers.peek().filter(|&xid| xid == reply.xid)?;
+        let slot = self.slots.get_mut(xid.into())?;
+        let offset = reply.offset.saturating_add(reply.len);
+        let same = slot.state == State::Answering
+            && slot.opcode == Opcode::Read as u8
+            && (slot.next_read, slot.next_offset) == (reply.read, offset);
+        if !same || offset == 0 {
+            return None;
+        }
+        // The blocks of a read but the last are of one size.
+        let left = self.reads.get(reply.read)?.length.saturating_sub(offset);
+        (reply.offset, reply.len) = (offset, reply.len.min(left));
+        reply.pad = pad(reply.len);
+        let seqno = slot.reply_sent;
+        slot.next_offset = offset.saturating_add(reply.len);
+        if reply.len == left {
+            (slot.next_read, slot.next_offset) = (self.reads.next(reply.read), 0);
+        }
+        slot.unacked = slot.unacked.saturating_add(1);
+        slot.reply_sent = seqno.saturating_add(1);
+        (tal.seqno, tal.eom) = (seqno, slot.reply_sent >= slot.reply_packets);
+        if tal.eom {
+            slot.queued = false;
+            self.answers.pop();
+        }
+        let content = Content::Reply {
+            xid,
+            seqno,
+            read: reply.read,
+            count: 1,
+            offset,
+        };
+        Some((content, reply.len))
+    }
+
     /// Header and content of a packet of an answer; `None` when it is not needed any more.
     pub(crate) fn packet(&self, content: Content) -> Option<(TalHeader, Payload)> {
         let (Content::Reply { xid, .. } | Content::AtomicResponse { xid } | Content::Error { xid }) =

@@ -31,5 +31,8 @@ pub const OPS_MAX: u8 = 15;
 /// Most bytes from the Packet Delivery header to the end of the last operation header.
 pub const HEADERS_MAX: usize = FIXED_LEN + OPS_MAX as usize * WriteExtOp::LEN;
 
+/// The same of a packet with one operation at most.
+pub const ONE_OP_MAX: usize = FIXED_LEN + AtomicOp::LEN;
+
 /// Smallest data block, in bytes [proto 2.5].
 pub const BLOCK_MIN: u32 = 16;

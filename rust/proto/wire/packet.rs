@@ -147,12 +147,13 @@ impl<'a> Packet<'a> {
     }
 
     /// The operation headers, in order; none for opcodes without a known layout.
-    pub fn ops(&self) -> impl Iterator<Item = Op> + 'a {
-        let opcode = self.opcode;
-        let step = opcode.map_or(1, Opcode::header_len).max(1);
-        self.ops
-            .chunks_exact(step)
-            .filter_map(move |bytes| Op::parse(opcode?, bytes))
+    pub fn ops(&self) -> impl Iterator<Item = Op> + Clone + 'a {
+        let (opcode, mut rest) = (self.opcode, self.ops);
+        (0..self.tal.num_ops).map_while(move |_| {
+            let op = Op::parse(opcode?, rest)?;
+            rest = rest.get(opcode?.header_len()..)?;
+            Some(op)
+        })
     }
 
     /// Bytes in each data block; 0 for opcodes without data.

@@ -39,14 +39,13 @@ impl PdlHeader {
             1..=0x1_0000 => self.window.wrapping_sub(1) as u16,
             _ => u16::MAX,
         };
-        let [c0, c1] = self.dcid.to_le_bytes();
-        let [w0, w1] = window.to_le_bytes();
-        let [p0, p1, p2, p3] = self.psn.to_le_bytes();
-        let [a0, a1, a2, a3] = self.ack_psn.to_le_bytes();
-        let [s0, s1, s2, s3] = self.sack.to_le_bytes();
-        [
-            c0, c1, w0, w1, p0, p1, p2, p3, a0, a1, a2, a3, s0, s1, s2, s3,
-        ]
+        // One number: from the bytes of each field the compiler would not make one.
+        let all = self.dcid as u128
+            | (window as u128) << 16
+            | (self.psn as u128) << 32
+            | (self.ack_psn as u128) << 64
+            | (self.sack as u128) << 96;
+        all.to_le_bytes()
     }
 
     /// Whether the acknowledgement is a negative one: bit 0 of the bitmap is set [proto 3.5].

@@ -37,10 +37,12 @@ impl TalHeader {
     /// Encodes the header.
     pub const fn bytes(&self) -> [u8; Self::LEN] {
         let first = (if self.eom { 0x80 } else { 0 }) | (self.num_ops & 0x0f);
-        let [q0, q1] = self.seqno.to_le_bytes();
-        let [x0, x1] = self.xid.to_le_bytes();
-        let [a0, a1] = self.ack_xid.to_le_bytes();
-        [first, self.opcode, q0, q1, x0, x1, a0, a1]
+        let all = first as u64
+            | (self.opcode as u64) << 8
+            | (self.seqno as u64) << 16
+            | (self.xid as u64) << 32
+            | (self.ack_xid as u64) << 48;
+        all.to_le_bytes()
     }
 
     /// Whether the packet carries nothing but acknowledgements [proto 3.10].

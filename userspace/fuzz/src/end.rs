@@ -168,7 +168,8 @@ impl End {
         let mut packets = Vec::new();
         // From one time to another, by one CPU or another.
         self.conn.set_lane((now >> 16) as u8);
-        while let Some(transmit) = self.conn.poll_transmit(now) {
+        let mut transmit = Transmit::default();
+        while self.conn.next_transmit(now, &mut transmit) {
             packets.push(self.packet(&transmit));
             assert!(packets.len() <= most, "there is no end of packets");
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What the core costs: a stream of writes of one packet each, from one connection to another, to be run
-//! under callgrind, and the bytes that a connection takes. See selftests/cost/run.
+//! What the core costs: a stream of writes, from one connection to another, to be run under callgrind, and the
+//! bytes that a connection takes. See selftests/cost/run.
 //!
-//! `cost state WINDOW` prints bytes; `cost stream WINDOW LOSS` sends `PACKETS` writes, of which each
-//! LOSS-th packet is lost, none if that is 0.
+//! `cost state WINDOW` prints bytes; `cost stream WINDOW LOSS EACH` sends `PACKETS` packets, in writes of EACH,
+//! of which each LOSS-th packet is lost, none if that is 0.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use superp_proto::wire::HEADERS_MAX;
 use superp_proto::*;
 
-/// Writes of the stream.
+/// Packets of the stream.
 const PACKETS: u64 = 20_000;
 /// Packets that an end takes, or gives to its link, at a time.
 const BATCH: usize = 8;
@@ -82,8 +82,13 @@ mod counted {
     }
 
     #[inline(never)]
-    pub(super) fn transmit(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> Option<Transmit> {
-        build(conn, now, bytes)
+    pub(super) fn transmit(
+        conn: &mut Subject,
+        now: u64,
+        transmit: &mut Transmit,
+        bytes: &mut Bytes,
+    ) -> bool {
+        build(conn, now, transmit, bytes)
     }
 
     #[inline(never)]
@@ -100,8 +105,8 @@ mod counted {
     // The compiler must not make one function of these and those above.
 
     #[inline(never)]
-    pub(super) fn transmit_ack(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> Option<u32> {
-        Some(build(conn, now, bytes)?.psn)
+    pub(super) fn transmit_ack(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> bool {
+        build(conn, now, &mut Transmit::default(), bytes)
     }
 
     #[inline(never)]
@@ -124,11 +129,13 @@ mod counted {
     }
 
     #[inline(always)]
-    fn build(conn: &mut Subject, now: u64, bytes: &mut Bytes) -> Option<Transmit> {
-        let transmit = conn.poll_transmit(now)?;
-        let len = conn.emit(&transmit, &mut bytes.head, |_| 0)?;
-        bytes.len = len + transmit.data_len();
-        Some(transmit)
+    fn build(conn: &mut Subject, now: u64, transmit: &mut Transmit, bytes: &mut Bytes) -> bool {
+        if !conn.next_transmit(now, transmit) {
+            return false;
+        }
+        let len = conn.emit(transmit, &mut bytes.head, |_| 0);
+        bytes.len = len.expect("there is room") + transmit.data_len();
+        true
     }
 
     #[inline(always)]
@@ -158,19 +165,22 @@ fn empty() -> Bytes {
     }
 }
 
-fn stream(window: u32, loss: u64) {
+fn stream(window: u32, loss: u64, each: u64) {
     let (mut from, mut to) = (connection(window), connection(window));
+    let longest = from.max_request_len(&ReqOp::Write { address: 0 });
+    let block = longest / u64::from(from.config().tal_max_pkt_per_trans);
+    let writes = PACKETS / each;
     let mut held: Vec<Option<Bytes>> = (0..to.psn_slots()).map(|_| None).collect();
     let mut link: VecDeque<Bytes> = VecDeque::new();
     let (mut now, mut submitted, mut completed) = (0, 0, 0);
     let (mut sent, mut lost, mut acks) = (0u64, 0u64, 0u64);
-    while completed < PACKETS {
+    while completed < writes {
         now += STEP;
-        while submitted < PACKETS {
+        while submitted < writes {
             let request = Request {
                 op: ReqOp::Write { address: submitted },
                 count: 1,
-                len: 1024,
+                len: (block * each) as u32,
                 token: submitted,
             };
             if !counted::submit(&mut from, now, request) {
@@ -179,11 +189,12 @@ fn stream(window: u32, loss: u64) {
             submitted += 1;
         }
         counted::timer(&mut from, now);
+        let mut transmit = Transmit::default();
         loop {
             let mut bytes = empty();
-            let Some(transmit) = counted::transmit(&mut from, now, &mut bytes) else {
+            if !counted::transmit(&mut from, now, &mut transmit, &mut bytes) {
                 break;
-            };
+            }
             sent += 1;
             if loss != 0 && !transmit.retransmit && u64::from(transmit.psn) % loss == loss - 1 {
                 lost += 1;
@@ -206,7 +217,7 @@ fn stream(window: u32, loss: u64) {
         }
         counted::timer(&mut to, now);
         let mut ack = empty();
-        while counted::transmit_ack(&mut to, now, &mut ack).is_some() {
+        while counted::transmit_ack(&mut to, now, &mut ack) {
             acks += 1;
             counted::receive_ack(&mut from, now, &ack);
         }
@@ -219,8 +230,8 @@ fn stream(window: u32, loss: u64) {
         let told = counted::event(&mut to);
         assert_eq!(told, None, "the receiver has nothing to tell");
     }
-    assert_eq!(sent, PACKETS + lost);
-    println!("packets {PACKETS} lost {lost} acks {acks}");
+    assert_eq!(sent, writes * each + lost);
+    println!("packets {sent} lost {lost} acks {acks}");
 }
 
 fn main() {
@@ -231,7 +242,7 @@ fn main() {
             drop(connection(number(2)));
             println!("{} {}", size_of::<Subject>(), BYTES.get());
         }
-        Some("stream") => stream(number(2), number(3).into()),
-        _ => panic!("cost state WINDOW, or cost stream WINDOW LOSS"),
+        Some("stream") => stream(number(2), number(3).into(), number(4).into()),
+        _ => panic!("cost state WINDOW, or cost stream WINDOW LOSS EACH"),
     }
 }

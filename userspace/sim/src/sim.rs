@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::sabotage::Sabotage;
 use crate::trace::Trace;
 use crate::work::{Check, Work};
-use superp_proto::{Config, Payload, Stats};
+use superp_proto::{Config, Payload, Transmit};
 
 use renew::Life;
 pub(crate) use renew::{Plan, Renewal};
@@ -115,7 +115,7 @@ impl Sim {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for end in &self.ends {
-            let stats: &Stats = end.conn.stats();
+            let stats = end.conn.stats();
             totals.tx_packets += stats.tx_packets;
             totals.retransmits +=
                 stats.retransmits_fast + stats.retransmits_timeout + stats.retransmits_full_window;
@@ -315,7 +315,8 @@ impl Sim {
 
     fn transmit(&mut self, end: usize) -> Result<(), Violation> {
         let now = self.now;
-        while let Some(transmit) = self.ends[end].conn.poll_transmit(now) {
+        let mut transmit = Transmit::default();
+        while self.ends[end].conn.next_transmit(now, &mut transmit) {
             self.active = now;
             let state = &mut self.ends[end];
             let judged = state.sending(&transmit);

@@ -87,9 +87,9 @@ impl Op {
     }
 }
 
-fn put(out: &mut [u8], bytes: &[u8]) -> Option<usize> {
-    out.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(bytes.len())
+fn put<const N: usize>(out: &mut [u8], bytes: &[u8; N]) -> Option<usize> {
+    *out.first_chunk_mut()? = *bytes;
+    Some(N)
 }
 
 /// The byte of flags that extension headers with data carry [proto 7].

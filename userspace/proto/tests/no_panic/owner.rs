@@ -148,7 +148,8 @@ pub fn poll_transmit(
     address: &mut dyn FnMut(u32) -> u64,
 ) -> Option<usize> {
     conn.set_lane(now as u8);
-    let transmit = conn.poll_transmit(now)?;
+    let mut transmit = conn.poll_transmit(now)?;
+    conn.next_transmit(now, &mut transmit);
     let filler = conn.emit(&transmit.without_payload(), out, |_| 0)?;
     let len = conn.emit(&transmit, out, address)?;
     let reads = match &transmit.payload {
@@ -207,7 +208,7 @@ pub fn sizes(conn: &Subject, op: &ReqOp) -> (u64, usize, usize, u32, u32, Stats)
         conn.psn_slots(),
         conn.inflight_packets(),
         conn.inflight_transactions(),
-        *conn.stats(),
+        conn.stats(),
     )
 }
 

@@ -10,6 +10,7 @@ mod hostile;
 mod link;
 mod lite;
 mod loss;
+mod next;
 mod node;
 mod pair;
 mod random;

@@ -322,7 +322,8 @@ impl Pair {
     pub(crate) fn drive(&mut self, who: usize) {
         let lane = self.link.lane(self.now);
         self.ends[who].conn.set_lane(lane);
-        while let Some(mut transmit) = self.ends[who].conn.poll_transmit(self.now) {
+        let mut transmit = Transmit::default();
+        while self.ends[who].conn.next_transmit(self.now, &mut transmit) {
             let end = &mut self.ends[who];
             if end.withdrawn && matches!(transmit.payload, Payload::Reply(_)) {
                 end.conn.refuse_reply(transmit.tal.xid, Code::ACCESS_KEY);
