@@ -560,11 +560,10 @@ impl Owner for Target<'_> {
 
 /// The packet from its first SUPERp header on. All are linear: [`Conn::receive`] saw to it.
 fn parse(skb: &SkBuff, lite: bool) -> Result<Packet<'_>, DropReason> {
-    let packet = match lite {
-        true => Packet::parse_lite(skb.head(), skb.len()),
-        false => Packet::parse(skb.head(), skb.len()),
-    };
-    packet.map_err(Into::into)
+    match lite {
+        true => Ok(Packet::parse_lite(skb.head(), skb.len())?),
+        false => Ok(Packet::parse(skb.head(), skb.len())?),
+    }
 }
 
 impl Inner {
@@ -629,6 +628,7 @@ impl Conn {
                 self.node.count_drop(reason);
             }
         }
+        self.events(&mut inner, now);
         self.run(&mut inner, now);
         self.unlock(inner);
     }
@@ -668,7 +668,11 @@ impl Conn {
                     *held = Some(skb);
                 }
             }
-            Received::Dropped(reason) => self.node.count_drop(reason),
+            Received::Dropped(reason) => {
+                self.node.count_drop(reason);
+                // Now: there is little room for reports.
+                self.events(inner, now);
+            }
             Received::Delivered | Received::AckOnly => skb.consume(),
             Received::Duplicate => inner.ways.repeated(path),
         }
@@ -676,11 +680,13 @@ impl Conn {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };
             match inner.process(self, &held, near, now, true) {
-                Received::Dropped(reason) => self.node.count_drop(reason),
+                Received::Dropped(reason) => {
+                    self.node.count_drop(reason);
+                    self.events(inner, now);
+                }
                 _ => held.consume(),
             }
         }
-        self.events(inner, now);
         Ok(())
     }
 }

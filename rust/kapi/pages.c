@@ -361,15 +361,77 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 	return 0;
 }
 
-/* Copies @len bytes that are in the packet, from @skb_offset of it to @offset. */
-static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
-				  const struct sk_buff *skb, u32 skb_offset, u32 len)
+/**
+ * superp_pages_copy_in - fill in bytes
+ * @pages: the range
+ * @offset: of the first byte
+ * @from: where they come from
+ * @len: how many bytes
+ *
+ * Context: any.
+ * Return: 0, or -ERANGE outside of the range.
+ */
+int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len)
 {
 	struct page *page;
 	u32 in_page, n;
+
+	if (!superp_pages_has(pages, offset, len))
+		return -ERANGE;
+	while (len) {
+		page = superp_pages_at(pages, offset, &in_page);
+		n = min(len, PAGE_SIZE - in_page);
+		memcpy_to_page(page, in_page, from, n);
+		offset += n;
+		from += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/*
+ * Copies @len bytes that are in the packet, from @skb_offset of it to @offset. One walk over its fragments:
+ * skb_copy_bits() begins at the first one for each page.
+ */
+static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
+				  const struct sk_buff *skb, u32 skb_offset, u32 len)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+	u32 start = skb_headlen(skb), in_page, n, i;
+	struct page *page;
 	void *to;
 	int err;
 
+	if (skb_offset < start) {
+		n = min(len, start - skb_offset);
+		superp_pages_copy_in(pages, offset, skb->data + skb_offset, n);
+		offset += n;
+		skb_offset += n;
+		len -= n;
+	}
+	if (len && !skb_frags_readable(skb))
+		return -EFAULT;
+	for (i = 0; len && i < info->nr_frags; i++) {
+		const skb_frag_t *frag = &info->frags[i];
+		u32 off, at, copied, piece;
+		void *from;
+
+		if (skb_offset - start < skb_frag_size(frag)) {
+			off = skb_offset - start;
+			n = min(len, skb_frag_size(frag) - off);
+			skb_frag_foreach_page(frag, skb_frag_off(frag) + off, n, page, at, piece,
+					      copied) {
+				from = kmap_local_page(page);
+				superp_pages_copy_in(pages, offset + copied, from + at, piece);
+				kunmap_local(from);
+			}
+			offset += n;
+			skb_offset += n;
+			len -= n;
+		}
+		start += skb_frag_size(frag);
+	}
+	/* What is left is in packets of its own. */
 	while (len) {
 		page = superp_pages_at(pages, offset, &in_page);
 		n = min(len, PAGE_SIZE - in_page);
@@ -469,34 +531,6 @@ int superp_pages_append(struct superp_pages *pages, u64 offset, u32 len, struct 
 		memcpy_from_page(to, page, in_page, n);
 		offset += n;
 		to += n;
-		len -= n;
-	}
-	return 0;
-}
-
-/**
- * superp_pages_copy_in - fill in bytes
- * @pages: the range
- * @offset: of the first byte
- * @from: where they come from
- * @len: how many bytes
- *
- * Context: any.
- * Return: 0, or -ERANGE outside of the range.
- */
-int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len)
-{
-	struct page *page;
-	u32 in_page, n;
-
-	if (!superp_pages_has(pages, offset, len))
-		return -ERANGE;
-	while (len) {
-		page = superp_pages_at(pages, offset, &in_page);
-		n = min(len, PAGE_SIZE - in_page);
-		memcpy_to_page(page, in_page, from, n);
-		offset += n;
-		from += n;
 		len -= n;
 	}
 	return 0;

@@ -102,6 +102,11 @@ impl<A: Slabs> Bitmap<A> {
         run
     }
 
+    /// Slides the window by one number, in a bitmap without any.
+    pub(super) fn pass(&mut self) {
+        self.base = self.base.wrapping_add(1);
+    }
+
     /// Slides the window by `n` numbers, at most its size.
     pub(super) fn advance(&mut self, n: u32) {
         let mut left = n;

@@ -3,8 +3,8 @@
 
 use super::request::ReqOp;
 use super::wire::{
-    AtomicOp, AtomicResponseOp, ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp,
-    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp,
+    AtomicOp, AtomicResponseOp, ExtFlags, PdlHeader, ReadOp, ReadResponseOp, SendOp, SendQpExtOp,
+    SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp,
 };
 
 /// One packet that the owner must send now, or count as lost on the way.
@@ -112,16 +112,17 @@ impl Transmit {
         out.put(&self.tal.bytes())?;
         match &self.payload {
             Payload::None => {}
-            Payload::Error(op) => out.op(Op::TransactionError(*op))?,
-            Payload::AtomicResponse(op) => out.op(Op::AtomicResponse(*op))?,
+            Payload::Error(op) => out.put(&op.bytes())?,
+            Payload::AtomicResponse(op) => out.put(&op.bytes())?,
             Payload::Request(request) => self.emit_request(request, &mut out, address)?,
             Payload::Reply(reply) => {
                 for read in reads(reply) {
-                    out.op(Op::ReadResponse(ReadResponseOp {
+                    let op = ReadResponseOp {
                         seqno: read.seqno,
                         opnum: read.opnum,
                         offset: reply.offset,
-                    }))?;
+                    };
+                    out.put(&op.bytes())?;
                 }
             }
         }
@@ -166,95 +167,129 @@ impl Transmit {
                 _ => address(number),
             };
             let last = request.last && index.wrapping_add(1) == self.tal.num_ops;
-            let pad = request.pad.min(ExtFlags::PAD_MAX);
-            out.op(match request.op {
-                ReqOp::Noop | ReqOp::LastNull => return Some(()),
-                ReqOp::Atomic {
-                    address,
-                    kind,
-                    operand,
-                    compare,
-                } => Op::Atomic(AtomicOp {
-                    address: place(address),
-                    kind: kind as u8,
-                    operand,
-                    compare,
-                }),
-                ReqOp::Read { address } => Op::Read(ReadOp {
-                    address: place(address),
-                    length: request.len,
-                }),
-                ReqOp::Write { address } => Op::Write(WriteOp {
-                    address: place(address),
-                }),
-                ReqOp::WriteExt {
-                    address,
-                    qp,
-                    imm,
-                    solicited,
-                } => Op::WriteExt(WriteExtOp {
-                    address: place(address),
-                    qp,
-                    flags: ExtFlags {
-                        pad,
-                        immediate: last && imm.is_some(),
-                        solicited: last && solicited,
-                        ..ExtFlags::default()
-                    },
-                    immediate: imm.filter(|_| last).unwrap_or(0),
-                }),
-                ReqOp::Send { key, offset } => {
-                    let place = place((u64::from(key) << 32) | u64::from(offset));
-                    Op::Send(SendOp {
-                        key: (place >> 32) as u32,
-                        offset: place as u32,
-                    })
+            match request.op {
+                ReqOp::Write { address } => {
+                    let address = place(address);
+                    out.put(&WriteOp { address }.bytes())?;
                 }
-                ReqOp::SendQp { qp } => Op::SendQp(SendQpOp { qp }),
-                ReqOp::SendQpExt {
-                    qp,
-                    offset,
-                    message_len,
-                    imm,
-                    solicited,
-                    start,
-                } => Op::SendQpExt(SendQpExtOp {
-                    qp,
-                    flags: ExtFlags {
-                        pad,
-                        immediate: imm.is_some(),
-                        solicited,
-                        start,
-                        written: false,
-                    },
-                    immediate: imm.unwrap_or(0),
-                    offset: offset
-                        .wrapping_add(request.offset)
-                        .wrapping_add(number.wrapping_mul(request.len)),
-                    message_len,
-                }),
-                ReqOp::Written {
-                    qp,
-                    write_len,
-                    imm,
-                    solicited,
-                    start,
-                } => Op::SendQpExt(SendQpExtOp {
-                    qp,
-                    flags: ExtFlags {
-                        pad,
-                        immediate: true,
-                        solicited,
-                        start,
-                        written: true,
-                    },
-                    immediate: imm,
-                    offset: 0,
-                    message_len: write_len,
-                }),
-            })?;
+                _ => emit_other(request, number, last, out, place)?,
+            }
         }
         Some(())
+    }
+}
+
+/// Writes the header of an operation that is no plain write, the most frequent one: for the others the
+/// compiler takes apart all that an operation can be.
+#[inline(never)]
+fn emit_other(
+    request: &RequestPayload,
+    number: u32,
+    last: bool,
+    out: &mut Out<'_>,
+    place: impl FnOnce(u64) -> u64,
+) -> Option<()> {
+    let pad = request.pad.min(ExtFlags::PAD_MAX);
+    match request.op {
+        ReqOp::Noop | ReqOp::LastNull | ReqOp::Write { .. } => Some(()),
+        ReqOp::Atomic {
+            address,
+            kind,
+            operand,
+            compare,
+        } => out.put(
+            &AtomicOp {
+                address: place(address),
+                kind: kind as u8,
+                operand,
+                compare,
+            }
+            .bytes(),
+        ),
+        ReqOp::Read { address } => out.put(
+            &ReadOp {
+                address: place(address),
+                length: request.len,
+            }
+            .bytes(),
+        ),
+        ReqOp::WriteExt {
+            address,
+            qp,
+            imm,
+            solicited,
+        } => out.put(
+            &WriteExtOp {
+                address: place(address),
+                qp,
+                flags: ExtFlags {
+                    pad,
+                    immediate: last && imm.is_some(),
+                    solicited: last && solicited,
+                    ..ExtFlags::default()
+                },
+                immediate: imm.filter(|_| last).unwrap_or(0),
+            }
+            .bytes(),
+        ),
+        ReqOp::Send { key, offset } => {
+            let place = place((u64::from(key) << 32) | u64::from(offset));
+            out.put(
+                &SendOp {
+                    key: (place >> 32) as u32,
+                    offset: place as u32,
+                }
+                .bytes(),
+            )
+        }
+        ReqOp::SendQp { qp } => out.put(&SendQpOp { qp }.bytes()),
+        ReqOp::SendQpExt {
+            qp,
+            offset,
+            message_len,
+            imm,
+            solicited,
+            start,
+        } => out.put(
+            &SendQpExtOp {
+                qp,
+                flags: ExtFlags {
+                    pad,
+                    immediate: imm.is_some(),
+                    solicited,
+                    start,
+                    written: false,
+                },
+                immediate: imm.unwrap_or(0),
+                offset: offset
+                    .wrapping_add(request.offset)
+                    .wrapping_add(number.wrapping_mul(request.len)),
+                message_len,
+            }
+            .bytes(),
+        ),
+        ReqOp::Written {
+            qp,
+            write_len,
+            imm,
+            solicited,
+            start,
+        } => out.put(
+            &SendQpExtOp {
+                qp,
+                flags: ExtFlags {
+                    pad,
+                    immediate: true,
+                    solicited,
+                    start,
+                    written: true,
+                },
+                immediate: imm,
+                offset: 0,
+                message_len: write_len,
+            }
+            .bytes(),
+        ),
     }
 }
 
@@ -267,12 +302,6 @@ impl Out<'_> {
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         *self.out.get_mut(self.at..)?.first_chunk_mut()? = *bytes;
         self.at = self.at.checked_add(N)?;
-        Some(())
-    }
-
-    fn op(&mut self, op: Op) -> Option<()> {
-        let len = op.emit(self.out.get_mut(self.at..)?)?;
-        self.at = self.at.checked_add(len)?;
         Some(())
     }
 }

@@ -61,7 +61,8 @@ impl<A: Slabs> Connection<A> {
         }
         // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
         // no interest, and telling of them would be answered in kind for ever.
-        let holes = self.receive.sack() != 0 || self.receive.unnamed() > 0;
+        let holes =
+            self.receive.any_hole() && (self.receive.sack() != 0 || self.receive.unnamed() > 0);
         if filled > 1 || (!pure && holes) {
             self.ack.at_once(now);
         }

@@ -27,6 +27,8 @@ pub(crate) struct ReceiveWindow<A: Slabs> {
     received: Bitmap<A>,
     /// PSNs whose packets the owner keeps.
     held: Bitmap<A>,
+    /// How many PSNs have come that are above a hole.
+    above: u32,
     /// Next PSN to deliver; behind `next_acked_rpsn` only while held packets are being released.
     next_deliver: u32,
     window: u32,
@@ -41,6 +43,7 @@ impl<A: Slabs> ReceiveWindow<A> {
         Some(Self {
             received: Bitmap::new(window, start)?,
             held: Bitmap::new(window, start)?,
+            above: 0,
             next_deliver: start,
             window,
             ordered,
@@ -67,6 +70,11 @@ impl<A: Slabs> ReceiveWindow<A> {
     /// The SACK bitmap to send. Bit 0 is that of `next_acked_rpsn` and hence clear [proto 3.4].
     pub(crate) fn sack(&self) -> u32 {
         self.received.bits(self.next_acked_rpsn())
+    }
+
+    /// Whether anything has come that is above a hole.
+    pub(crate) fn any_hole(&self) -> bool {
+        self.above > 0
     }
 
     /// ACK PSN and bitmap of the NACK to send, if one is due [proto 3.5]: the lowest PSN that nothing
@@ -132,8 +140,8 @@ impl<A: Slabs> ReceiveWindow<A> {
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
         let next = psn == self.received.base() && psn == self.next_deliver;
         // As nearly always: nothing came before its turn.
-        if next && self.unnamed.is_none() && !self.received.get(psn.wrapping_add(1)) {
-            self.received.advance(1);
+        if next && !self.any_hole() {
+            self.received.pass();
             self.next_deliver = self.received.base();
             return true;
         }
@@ -144,6 +152,7 @@ impl<A: Slabs> ReceiveWindow<A> {
         }
         let run = self.received.run(self.received.base());
         self.received.advance(run);
+        self.above = self.above.saturating_add(1).saturating_sub(run);
         if content && psn_diff(psn, self.sack_end()) >= 0 {
             let (mut low, mut high) = self.unnamed.unwrap_or((psn, psn));
             if psn_diff(psn, low) < 0 {

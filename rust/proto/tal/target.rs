@@ -210,7 +210,10 @@ impl<A: Slabs> Target<A> {
         if packet.has_short_blocks() {
             return Err((0, Code::MALFORMED_BLOCK));
         }
-        for (opnum, op) in (0..=u8::MAX).zip(packet.ops()) {
+        let mut next = 0u8;
+        for op in packet.ops() {
+            let opnum = next;
+            next = opnum.wrapping_add(1);
             let block = packet.block(opnum.into()).unwrap_or_default();
             let len = self
                 .operation(packet.tal(), opnum, op, block, owner)

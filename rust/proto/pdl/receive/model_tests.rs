@@ -123,6 +123,8 @@ proptest! {
             prop_assert_eq!(subject.next_acked_rpsn(), wire(base));
             prop_assert_eq!(subject.ack_psn(), wire(base).wrapping_sub(1));
             prop_assert_eq!(subject.sack(), model.bits(base));
+            let above = model.received.range(base..).next().is_some();
+            prop_assert_eq!(subject.any_hole(), above);
             prop_assert_eq!(subject.max_rpsn(), wire(model.limit()));
 
             prop_assert!(model.unnamed.is_empty() || subject.unnamed() > 0);
