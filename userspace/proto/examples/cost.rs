@@ -5,6 +5,10 @@
 //! `cost state WINDOW` prints bytes; `cost stream WINDOW LOSS EACH` sends `PACKETS` packets, in writes of EACH,
 //! of which each LOSS-th packet is lost, none if that is 0.
 
+#[path = "../tests/sink/mod.rs"]
+mod sink;
+
+use sink::Sink;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use superp_proto::wire::HEADERS_MAX;
@@ -34,37 +38,6 @@ impl Slabs for Counting {
 }
 
 type Subject = Connection<Counting>;
-
-/// Takes everything and does nothing.
-struct Sink;
-
-impl Owner for Sink {
-    fn write(&mut self, _: u64, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn read(&mut self, _: u64, _: u32) -> Result<(), Code> {
-        Ok(())
-    }
-    fn atomic(&mut self, _: Atomic) -> Result<u64, Code> {
-        Ok(0)
-    }
-    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn send_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn imm(&mut self, _: Immediate) -> Result<(), Code> {
-        Ok(())
-    }
-    fn complete(&mut self, _: u16, _: u8) -> Result<(), Code> {
-        Ok(())
-    }
-    fn aborted(&mut self, _: u16) {}
-    fn reply(&mut self, _: u16, _: u64, _: u32, _: u32, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-}
 
 /// A packet: its headers, and its length with the data.
 struct Bytes {

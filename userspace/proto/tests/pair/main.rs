@@ -16,6 +16,8 @@ mod pair;
 mod random;
 mod rng;
 mod rules;
+#[path = "../sink/mod.rs"]
+mod sink;
 mod work;
 
 pub(crate) const US: u64 = 1_000;

@@ -3,6 +3,7 @@
 //! packets and requests send the same.
 
 use crate::rng::Rng;
+use crate::sink::Sink;
 use crate::{seeds, MS, US};
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -10,37 +11,6 @@ use superp_proto::wire::HEADERS_MAX;
 use superp_proto::*;
 
 type Subject = Connection<Heap>;
-
-/// Takes everything.
-struct Sink;
-
-impl Owner for Sink {
-    fn write(&mut self, _: u64, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn read(&mut self, _: u64, _: u32) -> Result<(), Code> {
-        Ok(())
-    }
-    fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
-        Ok(atomic.operand)
-    }
-    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn send_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-    fn imm(&mut self, _: Immediate) -> Result<(), Code> {
-        Ok(())
-    }
-    fn complete(&mut self, _: u16, _: u8) -> Result<(), Code> {
-        Ok(())
-    }
-    fn aborted(&mut self, _: u16) {}
-    fn reply(&mut self, _: u16, _: u64, _: u32, _: u32, _: Block) -> Result<(), Code> {
-        Ok(())
-    }
-}
 
 #[derive(Clone)]
 struct Bytes {
