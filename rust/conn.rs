@@ -7,6 +7,7 @@
 //! core is drained by [`Conn::run`]: events, new transactions, packets.
 
 mod flow;
+mod out;
 mod partial;
 mod paths;
 mod rx;
@@ -181,7 +182,7 @@ struct Inner {
     /// When the timer fires, ns; `u64::MAX`: not armed.
     armed: u64,
     /// What is on its way to the device.
-    out: tx::Outgoing,
+    out: out::Outgoing,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
     /// Entropy of the packet sent last.
@@ -245,7 +246,7 @@ impl Conn {
         let (proto, flows, rx) = fresh(&identity.config)?;
         let ways = paths::Ways::new(&identity, paths, proto.psn_slots())
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
-        let out = tx::Outgoing::new()
+        let out = out::Outgoing::new()
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's packets"))?;
         Arc::pin_init(
             try_pin_init!(Conn {

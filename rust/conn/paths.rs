@@ -199,14 +199,20 @@ impl Ways {
         chosen
     }
 
-    /// Sends packets by the `i`th path.
-    pub(super) fn send(&mut self, i: usize, packets: Burst, entropy: u16, now: u64) -> Result {
+    /// Sends packets, `n` of them, by the `i`th path.
+    pub(super) fn send(
+        &mut self,
+        i: usize,
+        packets: Burst,
+        n: u64,
+        entropy: u16,
+        now: u64,
+    ) -> Result {
         let way = self.ways.get_mut(i).ok_or(ENODEV)?;
         let path = way.path.as_ref().ok_or(ENODEV)?;
-        let n = packets.count();
         let sent = path.transmit(packets, entropy);
         match sent {
-            Ok(()) => count(&mut way.tx_packets, n.into()),
+            Ok(()) => count(&mut way.tx_packets, n),
             // A full queue says nothing of the path.
             Err(e) if e == enobufs() || e == ENOMEM => {}
             Err(_) => way.avoid_until = now.saturating_add(AVOID_TIME),

@@ -12,13 +12,15 @@ use super::{
 };
 use crate::{
     kapi::{
+        run::Part,
         skb::{Burst, SkBuff, SkbQueue},
         timer,
     },
     netlink::{self, Event},
     node::{Node, BUDGET_PERIOD},
     proto::{
-        Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received, Segment, SegmentExt,
+        wire::PdlHeader, Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received,
+        Segment, SegmentExt,
     },
     qp::{Beside, Mark, MsgMeta, Qp, Refused},
     region::{self, Nearby},
@@ -164,7 +166,7 @@ struct Target<'a> {
     rx: &'a mut Receiver,
     flows: &'a mut Flows,
     stats: &'a mut ConnStats,
-    skb: &'a SkBuff,
+    part: Part<'a>,
     near: &'a mut Nearby,
 }
 
@@ -354,9 +356,10 @@ impl Owner for Target<'_> {
         let placed = region.ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
+            let (skb, at) = self.part.at(data.offset);
             region
                 .pages()
-                .copy_from_skb(offset, self.skb, data.offset, data.len)
+                .copy_from_skb(offset, skb, at, data.len)
                 .map_err(|_| Code::MALFORMED)?;
             region.count_write(len);
             Ok(())
@@ -430,9 +433,10 @@ impl Owner for Target<'_> {
             Some(None) => self.room(qp, qp.qpn(), false)?,
             None => return Err(Code::RESOURCES),
         }
+        let (skb, at) = self.part.at(data.offset);
         region
             .pages()
-            .copy_from_skb(place, self.skb, data.offset, data.len)
+            .copy_from_skb(place, skb, at, data.len)
             .map_err(|_| Code::MALFORMED)?;
         region.count_write(len.into());
         count(&mut self.stats.rx_write_bytes, len.into());
@@ -473,10 +477,8 @@ impl Owner for Target<'_> {
         if assembly.bytes > u64::from(MAX_MESSAGE) {
             return Err(Code::RESOURCES);
         }
-        let slice = self
-            .skb
-            .slice(data.offset, data.len)
-            .ok_or(Code::RESOURCES)?;
+        let (skb, at) = self.part.at(data.offset);
+        let slice = skb.slice(at, data.len).ok_or(Code::RESOURCES)?;
         assembly
             .segments
             .insert(key, slice)
@@ -554,15 +556,16 @@ impl Owner for Target<'_> {
             .ok_or(Code::ABORTED)?;
         let work = active.works().nth(op as usize).ok_or(Code::ABORTED)?;
         let offset = first_byte(token).saturating_add(offset.into());
-        work.place(offset, self.skb, data.offset, data.len)
+        let (skb, at) = self.part.at(data.offset);
+        work.place(offset, skb, at, data.len)
     }
 }
 
 /// The packet from its first SUPERp header on. All are linear: [`Conn::receive`] saw to it.
-fn parse(skb: &SkBuff, lite: bool) -> Result<Packet<'_>, DropReason> {
+fn parse<'a>(part: &Part<'a>, lite: bool) -> Result<Packet<'a>, DropReason> {
     match lite {
-        true => Ok(Packet::parse_lite(skb.head(), skb.len())?),
-        false => Ok(Packet::parse(skb.head(), skb.len())?),
+        true => Ok(Packet::parse_lite(part.head, part.len)?),
+        false => Ok(Packet::parse(part.head, part.len)?),
     }
 }
 
@@ -571,12 +574,12 @@ impl Inner {
     fn process(
         &mut self,
         conn: &Conn,
-        skb: &SkBuff,
+        part: Part<'_>,
         near: &mut Nearby,
         now: u64,
         release: bool,
     ) -> Received {
-        let packet = match parse(skb, conn.identity.config.lite) {
+        let packet = match parse(&part, conn.identity.config.lite) {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
         };
@@ -592,7 +595,7 @@ impl Inner {
             rx,
             flows,
             stats,
-            skb,
+            part,
             near,
         };
         if release {
@@ -624,8 +627,9 @@ impl Conn {
         let mut inner = self.inner.lock();
         let mut near = Nearby::new();
         while let Some(skb) = packets.pop() {
-            if let Err(reason) = self.take(&mut inner, path, skb, &mut near, now) {
-                self.node.count_drop(reason);
+            match skb.packets() {
+                1 => self.take(&mut inner, path, skb, &mut near, now),
+                n => self.take_run(&mut inner, path, skb, n, &mut near, now),
             }
         }
         self.events(&mut inner, now);
@@ -634,59 +638,101 @@ impl Conn {
     }
 
     /// Gives a packet, and those that it releases, to the core.
-    fn take(
-        &self,
-        inner: &mut Inner,
-        path: usize,
-        mut skb: SkBuff,
-        near: &mut Nearby,
-        now: u64,
-    ) -> Result<(), DropReason> {
-        if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
-            return Err(DropReason::NotRunning);
-        }
+    fn take(&self, inner: &mut Inner, path: usize, mut skb: SkBuff, near: &mut Nearby, now: u64) {
         // What is parsed must be linear.
         let headers = match self.identity.config.lite {
             true => Packet::headers_len_lite(skb.head()),
             false => Packet::headers_len(skb.head()),
         };
         if !skb.may_pull(headers.min(skb.len())) {
-            return Err(DropReason::TooShort);
+            return self.node.count_drop(DropReason::TooShort);
         }
-        let unacked = inner.proto.unacked_psn();
-        let received = inner.process(self, &skb, near, now, false);
-        inner.ways.received(path);
-        if inner.proto.unacked_psn() != unacked {
-            inner.ways.confirm(path);
-        }
-        if matches!(received, Received::Held { .. } | Received::Delivered) {
-            inner.follow_budget(&self.node, now);
-        }
-        match received {
-            Received::Held { slot } => {
+        match self.give(inner, path, Part::whole(&skb), near, now) {
+            Some(Received::Held { slot }) => {
                 if let Some(held) = inner.rx.held.get_mut(slot) {
                     *held = Some(skb);
                 }
             }
-            Received::Dropped(reason) => {
-                self.node.count_drop(reason);
-                // Now: there is little room for reports.
-                self.events(inner, now);
-            }
-            Received::Delivered | Received::AckOnly => skb.consume(),
-            Received::Duplicate => inner.ways.repeated(path),
+            Some(Received::Delivered | Received::AckOnly) => skb.consume(),
+            _ => {}
         }
+        self.release(inner, near, now);
+    }
+
+    /// Gives the `n` packets of a run to the core.
+    fn take_run(
+        &self,
+        inner: &mut Inner,
+        path: usize,
+        skb: SkBuff,
+        n: u32,
+        near: &mut Nearby,
+        now: u64,
+    ) {
+        for i in 0..n {
+            // It is laid out as it says, or it would not be here.
+            let Some(part) = skb.part(i) else { return };
+            let pdl = part.head.first_chunk().map(PdlHeader::parse);
+            match pdl.filter(|pdl| u32::from(pdl.dcid) == self.cid()) {
+                None => self.node.count_drop(DropReason::NoConnection),
+                // What waits for others has to be by itself. Without memory it is lost on its way.
+                Some(pdl) if inner.proto.would_hold(pdl.psn) => {
+                    if let Some(alone) = skb.cut(0, i) {
+                        self.take(inner, path, alone, near, now);
+                    }
+                }
+                Some(_) => {
+                    self.give(inner, path, part, near, now);
+                    self.release(inner, near, now);
+                }
+            }
+        }
+        skb.consume();
+    }
+
+    /// Gives a packet to the core; `None` to one that is no more.
+    fn give(
+        &self,
+        inner: &mut Inner,
+        path: usize,
+        part: Part<'_>,
+        near: &mut Nearby,
+        now: u64,
+    ) -> Option<Received> {
+        if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
+            self.node.count_drop(DropReason::NotRunning);
+            return None;
+        }
+        let unacked = inner.proto.unacked_psn();
+        let received = inner.process(self, part, near, now, false);
+        inner.ways.received(path);
+        if inner.proto.unacked_psn() != unacked {
+            inner.ways.confirm(path);
+        }
+        match received {
+            Received::Held { .. } | Received::Delivered => inner.follow_budget(&self.node, now),
+            Received::Dropped(reason) => self.dropped(inner, reason, now),
+            Received::Duplicate => inner.ways.repeated(path),
+            Received::AckOnly => {}
+        }
+        Some(received)
+    }
+
+    fn dropped(&self, inner: &mut Inner, reason: DropReason, now: u64) {
+        self.node.count_drop(reason);
+        // Now: there is little room for reports.
+        self.events(inner, now);
+    }
+
+    /// Gives those packets to the core whose turn has come.
+    fn release(&self, inner: &mut Inner, near: &mut Nearby, now: u64) {
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };
-            match inner.process(self, &held, near, now, true) {
-                Received::Dropped(reason) => {
-                    self.node.count_drop(reason);
-                    self.events(inner, now);
-                }
+            match inner.process(self, Part::whole(&held), near, now, true) {
+                Received::Dropped(reason) => self.dropped(inner, reason, now),
                 _ => held.consume(),
             }
         }
-        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: packets that pass the network stack as one segmented packet, each of them one of its fragments.
- * What is in front of the fragments belongs to all. Over SUNH that is the Ethernet header, over UDP all up
- * to the UDP header, as for tunnels whose packets the stack takes apart.
+ * Bursts: packets that pass the network stack as one segmented packet, each of them one of its fragments, or
+ * in a run that is one (run.c). What is in front of the fragments belongs to all. Over SUNH that is the
+ * Ethernet header, over UDP all up to the UDP header, as for tunnels whose packets the stack takes apart.
  */
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
@@ -11,31 +11,36 @@
 
 #include "kapi_burst.h"
 #include "kapi_path.h"
+#include "kapi_run.h"
 
 static struct packet_offload superp_burst_offload;
 
+/* Of a run in front its packets' length stays what it says of itself; there is no other place for it. */
 static void superp_burst_join(struct sk_buff *head, int gso_type)
 {
 	struct skb_shared_info *info = skb_shinfo(head);
+	u32 size = superp_run_packet_len(head), segs = superp_run_count(head);
+	bool run = segs > 1;
 	struct sk_buff *part;
 
-	info->gso_type = gso_type;
-	info->gso_size = head->len;
-	info->gso_segs = 1;
 	info->frag_list = head->next;
 	skb_mark_not_on_list(head);
 	skb_walk_frags(head, part) {
-		info->gso_size = max_t(u32, info->gso_size, part->len);
-		info->gso_segs++;
+		if (!run)
+			size = max(size, superp_run_packet_len(part));
+		segs += superp_run_count(part);
 		head->len += part->len;
 		head->data_len += part->len;
 		head->truesize += part->truesize;
 	}
+	info->gso_type = gso_type;
+	info->gso_size = size;
+	info->gso_segs = segs;
 }
 
 /**
  * superp_burst_join_sunh - make one packet of a list
- * @head: the first of at least two, each of which begins with its SUNH header
+ * @head: the first of at least two, each of which begins with its SUNH header, or a run of them
  *
  * Context: any.
  */
@@ -48,7 +53,7 @@ void superp_burst_join_sunh(struct sk_buff *head)
 
 /**
  * superp_burst_join_udp - make one packet of a list that goes into one UDP header
- * @head: the first of at least two, each of which begins with its PDL header
+ * @head: the first of at least two, each of which begins with its PDL header, or a run of them
  * @dev: the device of its route
  *
  * No device that takes tunnels apart knows what is inside of this one: it would have to take lists of
@@ -74,26 +79,46 @@ void superp_burst_join_udp(struct sk_buff *head, struct net_device *dev)
 	superp_burst_join(head, SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM);
 }
 
+/* Whether what stands for one or several packets begins with the same @common bytes as another, and can be. */
+static bool superp_burst_part(const struct sk_buff *part, const struct sk_buff *skb, u32 common)
+{
+	const struct skb_shared_info *info = skb_shinfo(part);
+	struct superp_run run;
+
+	if (skb_headlen(part) < common || memcmp(part->data, skb->data, common))
+		return false;
+	return !skb_is_gso(part) ||
+	       superp_run_layout(part, common, info->gso_segs, info->gso_size, &run);
+}
+
 /*
  * Is it as it was joined? A filter may have pulled bytes of some fragments into the first: taken apart,
- * they would be other packets than were sent. All begin with the same @common bytes.
+ * they would be other packets than were sent. All begin with the same @common bytes. @run: how the first
+ * lies.
  */
-static bool superp_burst_whole(const struct sk_buff *skb, u32 common)
+static bool superp_burst_whole(const struct sk_buff *skb, u32 common, struct superp_run *run)
 {
 	const struct skb_shared_info *info = skb_shinfo(skb);
 	const struct sk_buff *part;
-	u32 segs = 1;
+	u32 segs = 0;
 
-	if (!(info->gso_type & SKB_GSO_FRAGLIST) || skb_pagelen(skb) > info->gso_size ||
-	    skb_headlen(skb) < common)
+	if (!(info->gso_type & SKB_GSO_FRAGLIST) || skb_headlen(skb) < common)
 		return false;
 	skb_walk_frags(skb, part) {
-		segs++;
-		if (part->len > info->gso_size || skb_headlen(part) < common ||
-		    memcmp(part->data, skb->data, common))
+		segs += superp_run_count(part);
+		if (!superp_burst_part(part, skb, common))
 			return false;
 	}
-	return segs == info->gso_segs;
+	if (segs + 1 < info->gso_segs)
+		return superp_run_layout(skb, common, info->gso_segs - segs, info->gso_size, run);
+	if (segs + 1 != info->gso_segs || skb_pagelen(skb) > info->gso_size)
+		return false;
+	skb_walk_frags(skb, part) {
+		if (superp_run_packet_len(part) > info->gso_size)
+			return false;
+	}
+	*run = (struct superp_run){};
+	return true;
 }
 
 /**
@@ -102,13 +127,17 @@ static bool superp_burst_whole(const struct sk_buff *skb, u32 common)
  * @common: bytes that all packets of it begin with
  *
  * Context: softirq.
- * Return: the packets, a list; or NULL for what is no burst of ours, or without memory.
+ * Return: packets and runs, a list; or NULL for what is no burst of ours, or without memory.
  */
 struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 {
 	struct sk_buff *segs = ERR_PTR(-EINVAL), *part;
+	u32 size = skb_shinfo(skb)->gso_size;
+	struct superp_run run;
 
-	if (superp_burst_whole(skb, common)) {
+	if (superp_burst_whole(skb, common, &run)) {
+		if (!skb_has_frag_list(skb))
+			return skb;
 		/* What was in front of it is not wanted any more. */
 		SKB_GSO_CB(skb)->mac_offset = skb_headroom(skb) + skb_mac_offset(skb);
 		segs = skb_segment_list(skb, NETIF_F_SG | NETIF_F_FRAGLIST, 0);
@@ -122,6 +151,10 @@ struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 	for (part = segs->next; part; part = part->next)
 		segs->truesize -= min(part->truesize, segs->truesize);
 	segs->prev = NULL;
+	if (run.count) {
+		skb_shinfo(segs)->gso_segs = run.count;
+		skb_shinfo(segs)->gso_size = size;
+	}
 	return segs;
 }
 
@@ -171,21 +204,69 @@ static void superp_burst_sum(struct sk_buff *segs)
 	}
 }
 
+/*
+ * Takes the runs in a list of packets apart, given up, which begin with @mac_len bytes and the common ones.
+ * @run: how the first lies.
+ */
+static struct sk_buff *superp_burst_split_runs(struct sk_buff *segs, u32 mac_len, u32 common,
+					       struct superp_run run, netdev_features_t features)
+{
+	struct sk_buff *skb, *next, *last = NULL, **at = &segs;
+	const struct skb_shared_info *info;
+
+	while ((skb = *at)) {
+		next = skb->next;
+		last = skb;
+		if (run.count) {
+			*at = superp_run_split(skb, mac_len + common, &run, features, &last);
+			skb_mark_not_on_list(skb);
+			consume_skb(skb);
+			if (!*at) {
+				*at = next;
+				goto drop;
+			}
+			last->next = next;
+		}
+		at = &last->next;
+		run = (struct superp_run){};
+		if (!next || !skb_is_gso(next))
+			continue;
+		info = skb_shinfo(next);
+		if (!superp_run_layout(next, mac_len + common, info->gso_segs,
+				       info->gso_size + mac_len, &run))
+			goto drop;
+	}
+	segs->prev = last;
+	return segs;
+
+drop:
+	kfree_skb_list(segs);
+	return ERR_PTR(-ENOMEM);
+}
+
 /* In front of a device that does not take a burst as it is; for one in UDP the code for tunnels asks. */
 static struct sk_buff *superp_burst_segment(struct sk_buff *skb, netdev_features_t features)
 {
 	bool tunnel = skb_shinfo(skb)->gso_type & SKB_GSO_UDP_TUNNEL_CSUM;
-	u32 mac_len = skb_mac_header_len(skb);
-	struct sk_buff *segs;
+	/* All have one SUNH header. */
+	u32 mac_len = skb_mac_header_len(skb), common = tunnel ? 0 : SUPERP_PATH_SUNH_SIZE;
+	struct sk_buff *segs = skb;
+	struct superp_run run;
 	int err;
 
-	/* All have one SUNH header. */
-	if (!superp_burst_whole(skb, tunnel ? 0 : SUPERP_PATH_SUNH_SIZE))
+	if (!superp_burst_whole(skb, common, &run))
 		return ERR_PTR(-EINVAL);
-	err = superp_burst_widen(skb, mac_len + skb_tnl_header_len(skb));
-	if (err)
-		return ERR_PTR(err);
-	segs = skb_segment_list(skb, features, mac_len);
+	if (skb_has_frag_list(skb)) {
+		err = superp_burst_widen(skb, mac_len + skb_tnl_header_len(skb));
+		if (err)
+			return ERR_PTR(err);
+		segs = skb_segment_list(skb, features, mac_len);
+	} else {
+		__skb_push(skb, mac_len);
+		skb_get(skb);
+	}
+	if (!IS_ERR(segs))
+		segs = superp_burst_split_runs(segs, mac_len, common, run, features);
 	if (tunnel && !IS_ERR(segs))
 		superp_burst_sum(segs);
 	return segs;

@@ -71,7 +71,7 @@ void superp_path_resolve(struct superp_path *path);
 void superp_path_confirm(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
-u32 superp_path_burst(struct superp_path *path);
+u32 superp_path_burst(struct superp_path *path, bool *whole);
 bool superp_path_up(const struct superp_path *path, u32 len);
 int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
 			const u8 *sunh);

@@ -10,7 +10,7 @@ struct sk_buff;
 struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear);
 void superp_skb_free(struct sk_buff *skb);
 void superp_skb_link(struct sk_buff *last, struct sk_buff *skb);
-struct sk_buff *superp_skb_last(struct sk_buff *first, u32 *count);
+struct sk_buff *superp_skb_last(struct sk_buff *first);
 struct sk_buff *superp_skb_unlink(struct sk_buff *first);
 void superp_skb_free_list(struct sk_buff *first);
 void superp_skb_consume(struct sk_buff *skb);

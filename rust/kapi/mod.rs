@@ -15,6 +15,7 @@ pub(crate) mod path;
 pub(crate) mod process;
 pub(crate) mod range;
 pub(crate) mod ring;
+pub(crate) mod run;
 pub(crate) mod rx;
 pub(crate) mod skb;
 pub(crate) mod sock;

@@ -19,6 +19,7 @@
 
 #include "kapi_burst.h"
 #include "kapi_path.h"
+#include "kapi_run.h"
 
 #define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SUPERP_UDP6_SIZE	(sizeof(struct ipv6hdr) + sizeof(struct udphdr))
@@ -389,18 +390,20 @@ drop:
 	return err;
 }
 
-/* One packet, with its SUNH header and unlinked, from the PDL header on. */
+/* A packet or a run of them, from the PDL header on, gets its SUNH header. */
 static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	u8 *sunh;
 	int err;
 
-	if (skb->len > superp_path_sunh_mtu(path))
+	if (superp_run_packet_len(skb) > superp_path_sunh_mtu(path))
 		return -EMSGSIZE;
 	err = skb_cow_head(skb, path->headroom);
 	if (err)
 		return err;
 	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
+	if (skb_is_gso(skb))
+		skb_shinfo(skb)->gso_size += SUPERP_PATH_SUNH_SIZE;
 	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
 	/* Hop Limit and Flow Label share two bytes. */
 	sunh[2] ^= (entropy >> 8) & 0xf;
@@ -426,7 +429,7 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head,
 		if (err)
 			goto drop;
 	}
-	if (head->next)
+	if (head->next || skb_is_gso(head))
 		superp_burst_join_sunh(head);
 	head->protocol = htons(path->config.ethertype);
 	return superp_path_output_sunh(path, head);
@@ -447,10 +450,11 @@ static bool superp_path_keeps_bursts(const struct net_device *dev)
 	return !queue->enqueue || queue->flags & TCQ_F_CAN_BYPASS;
 }
 
-static u32 superp_path_dev_burst(const struct net_device *dev)
+static u32 superp_path_dev_burst(const struct net_device *dev, bool *whole)
 {
 	u32 size, packets;
 
+	*whole = dev->features & NETIF_F_GSO_FRAGLIST;
 	if (!(dev->features & NETIF_F_GSO) || !superp_path_keeps_bursts(dev))
 		return 1;
 	size = min3(READ_ONCE(dev->gso_max_size), READ_ONCE(dev->gso_ipv4_max_size),
@@ -463,11 +467,12 @@ static u32 superp_path_dev_burst(const struct net_device *dev)
 /**
  * superp_path_burst - how many packets does superp_path_xmit() take at a go?
  * @path: the path
+ * @whole: where it goes whether the device takes them as they are, and not one by one
  *
  * Context: process or softirq, bottom halves off.
  * Return: packets, at least 1.
  */
-u32 superp_path_burst(struct superp_path *path)
+u32 superp_path_burst(struct superp_path *path, bool *whole)
 {
 	struct dst_entry *dst;
 	struct in6_addr in6;
@@ -476,16 +481,17 @@ u32 superp_path_burst(struct superp_path *path)
 	__be32 in4;
 
 	if (path->config.encap == SUPERP_PATH_SUNH)
-		return superp_path_dev_burst(path->dev);
+		return superp_path_dev_burst(path->dev, whole);
 	if (path->config.encap == SUPERP_PATH_UDP4) {
 		rt = superp_path_route4(path, &in4);
 		dst = IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
 	} else {
 		dst = superp_path_route6(path, &in6);
 	}
+	*whole = false;
 	if (IS_ERR(dst))
 		return 1;
-	packets = superp_path_dev_burst(dst_dev(dst));
+	packets = superp_path_dev_burst(dst_dev(dst), whole);
 	dst_release(dst);
 	return packets;
 }
@@ -638,14 +644,14 @@ static int superp_path_join_udp(struct sk_buff *head, const struct dst_entry *ds
 	struct sk_buff *skb;
 
 	for (skb = head; skb; skb = skb->next) {
-		if (skb->len > mtu)
+		if (superp_run_packet_len(skb) > mtu)
 			return -EMSGSIZE;
 		len += skb->len;
 	}
 	/* The MTU may have grown since superp_path_burst(). */
 	if (len > IP_MAX_MTU - headers)
 		return -EMSGSIZE;
-	if (head->next)
+	if (head->next || skb_is_gso(head))
 		superp_burst_join_udp(head, dst_dev(dst));
 	return skb_cow_head(head, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len + headers);
 }
@@ -731,8 +737,8 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 /**
  * superp_path_xmit - send packets
  * @path: the path
- * @skb: the packets, a list in their order, given up; each begins with its PDL header. Not more than
- *       superp_path_burst() says
+ * @skb: packets and runs, a list in their order, given up; each begins with its PDL header, and they are
+ *       not more packets than superp_path_burst() says
  * @entropy: changes the flow that the network sees: label or source port; 0 for the path's own
  *
  * What a packet meets on its way out may queue it to be received in this namespace, but nothing

@@ -111,17 +111,20 @@ impl Path {
     /// any case. Errors, for all of them: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route
     /// lookup (UDP), `ENOMEM`, `ENOBUFS` if the device's queue had no room.
     pub(crate) fn transmit(&self, packets: Burst, entropy: u16) -> Result {
-        if packets.count() == 0 {
+        if packets.is_empty() {
             return Ok(());
         }
         // SAFETY: By the type invariants; there are packets, which are given up.
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), packets.into_raw(), entropy) })
     }
 
-    /// Packets that can be sent at a go, at least 1. Process or softirq context, bottom halves off.
-    pub(crate) fn burst(&self) -> u32 {
-        // SAFETY: By the type invariant.
-        unsafe { c::superp_path_burst(self.0.as_ptr()) }
+    /// Packets that can be sent at a go, at least 1, and whether the device takes them as they are made, so
+    /// that runs pay. Process or softirq context, bottom halves off.
+    pub(crate) fn burst(&self) -> (u32, bool) {
+        let mut whole = false;
+        // SAFETY: By the type invariant; `whole` is valid for the call.
+        let packets = unsafe { c::superp_path_burst(self.0.as_ptr(), &mut whole) };
+        (packets, whole)
     }
 
     /// Sends a received packet, which begins behind its network header, to the next hop with the

@@ -6,6 +6,7 @@
 #include "kapi_burst.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
+#include "kapi_run.h"
 #include "kapi_rx.h"
 
 static void superp_rx_detach_one(struct sk_buff *skb)
@@ -55,8 +56,13 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 		if (!skb)
 			return NET_RX_DROP;
 	}
-	for (part = skb; part; part = part->next)
+	for (part = skb; part; part = part->next) {
 		superp_rx_detach(part);
+		if (!superp_run_note(part, SUPERP_PATH_SUNH_SIZE)) {
+			kfree_skb_list_reason(skb, SKB_DROP_REASON_SKB_BAD_GSO);
+			return NET_RX_DROP;
+		}
+	}
 	superp_rust_rx_sunh(node, dev->ifindex, lite, skb);
 	return NET_RX_SUCCESS;
 }

@@ -64,18 +64,14 @@ void superp_skb_link(struct sk_buff *last, struct sk_buff *skb)
 /**
  * superp_skb_last - the last packet of a list
  * @first: of the list
- * @count: where it goes how many there are
  *
  * Context: any.
  * Return: the packet.
  */
-struct sk_buff *superp_skb_last(struct sk_buff *first, u32 *count)
+struct sk_buff *superp_skb_last(struct sk_buff *first)
 {
-	*count = 1;
-	while (first->next) {
+	while (first->next)
 		first = first->next;
-		++*count;
-	}
 	return first;
 }
 

@@ -143,12 +143,11 @@ impl Drop for SkBuff {
 ///
 /// # Invariants
 ///
-/// `first` is a list of `count` sk_buffs with a reference count of one, which this owns, and `last` the
-/// last of them; or all is null.
+/// `first` is a list of sk_buffs with a reference count of one, which this owns, and `last` the last of
+/// them; or both are null.
 pub(crate) struct Burst {
     first: *mut c::sk_buff,
     last: *mut c::sk_buff,
-    count: u32,
 }
 
 // SAFETY: As `SkBuff`.
@@ -161,7 +160,6 @@ impl Burst {
         Self {
             first: ptr::null_mut(),
             last: ptr::null_mut(),
-            count: 0,
         }
     }
 
@@ -171,20 +169,18 @@ impl Burst {
     ///
     /// `first` is a list of sk_buffs with a reference count of one, which the caller gives up.
     pub(super) unsafe fn from_raw(first: NonNull<c::sk_buff>) -> Self {
-        let mut count = 0;
-        // SAFETY: By this function's contract; `count` is valid for the call.
-        let last = unsafe { c::superp_skb_last(first.as_ptr(), &mut count) };
+        // SAFETY: By this function's contract.
+        let last = unsafe { c::superp_skb_last(first.as_ptr()) };
         // INVARIANT: By this function's contract.
         Self {
             first: first.as_ptr(),
             last,
-            count,
         }
     }
 
-    /// How many there are.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_null()
     }
 
     /// Adds a packet at the end. Any context.
@@ -198,7 +194,6 @@ impl Burst {
         }
         // INVARIANT: The list has one more, which is the last.
         self.last = skb;
-        self.count = self.count.saturating_add(1);
     }
 
     /// Takes the first packet out. Any context.
@@ -210,7 +205,6 @@ impl Burst {
         if self.first.is_null() {
             self.last = ptr::null_mut();
         }
-        self.count = self.count.saturating_sub(1);
         // INVARIANT: The packet was the list's.
         Some(SkBuff(skb))
     }

@@ -20,6 +20,7 @@
 #include "kapi_process.h"
 #include "kapi_range.h"
 #include "kapi_ring.h"
+#include "kapi_run.h"
 #include "kapi_rx.h"
 #include "kapi_skb.h"
 #include "kapi_sock.h"

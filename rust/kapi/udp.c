@@ -16,6 +16,7 @@
 #include "kapi_defer.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
+#include "kapi_run.h"
 #include "kapi_rx.h"
 
 /* So many packets do not wait for more to go with them. */
@@ -71,6 +72,7 @@ static void superp_udp_deliver(const struct superp_udp_port *udp, struct sk_buff
 	struct sk_buff *skb, *first, *last;
 	struct superp_udp_cb cb;
 	const struct net *net;
+	bool whole;
 	void *node;
 
 	rcu_read_lock();
@@ -78,14 +80,19 @@ static void superp_udp_deliver(const struct superp_udp_port *udp, struct sk_buff
 	node = net ? superp_net_node(net) : NULL;
 	while (node && (first = __skb_dequeue(packets))) {
 		cb = *superp_udp_cb(first);
+		whole = superp_run_note(first, 0);
 		last = first;
 		while ((skb = skb_peek(packets)) &&
 		       !memcmp(superp_udp_cb(skb), &cb, sizeof(cb))) {
 			__skb_unlink(skb, packets);
+			whole &= superp_run_note(skb, 0);
 			last->next = skb;
 			last = skb;
 		}
-		superp_rust_rx_udp(node, cb.ifindex, &cb.header, first);
+		if (whole)
+			superp_rust_rx_udp(node, cb.ifindex, &cb.header, first);
+		else
+			kfree_skb_list_reason(first, SKB_DROP_REASON_SKB_BAD_GSO);
 	}
 	rcu_read_unlock();
 	__skb_queue_purge(packets);

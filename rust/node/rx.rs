@@ -67,6 +67,27 @@ impl Node {
         }
     }
 
+    /// Passes on a packet, or each packet of a run, of which `common` bytes in front are each packet's.
+    fn one_by_one(
+        &self,
+        skb: SkBuff,
+        common: usize,
+        each: impl Fn(SkBuff) -> Result<(), DropReason>,
+    ) {
+        let pass = |skb| {
+            if let Err(reason) = each(skb) {
+                self.count_drop(reason);
+            }
+        };
+        let n = skb.packets();
+        if n == 1 {
+            return pass(skb);
+        }
+        // Without memory they are lost on their way.
+        (0..n).filter_map(|i| skb.cut(common, i)).for_each(pass);
+        skb.consume();
+    }
+
     /// A SUNH frame: for a connection, by a path of it, or passed on.
     fn rx_frame(
         &self,
@@ -77,7 +98,9 @@ impl Node {
     ) -> Result<Option<Taken>, DropReason> {
         let header = sunh_header(&mut skb)?;
         if let Some(route) = self.route_of(ifindex, &header) {
-            self.forward(ifindex, lite, &route, &header, skb)?;
+            self.one_by_one(skb, Sunh::LEN, |skb| {
+                self.forward(ifindex, lite, &route, &header, skb)
+            });
             return Ok(None);
         }
         let (conn, path) = self.sunh_to_conn(ifindex, lite, &header, &mut skb, last)?;
@@ -138,7 +161,7 @@ impl Node {
         last: Option<&Arc<Conn>>,
     ) -> Result<Option<Taken>, DropReason> {
         if let Some(to) = self.compress(ifindex, header) {
-            self.pass_on(&to, skb)?;
+            self.one_by_one(skb, 0, |skb| self.pass_on(&to, skb));
             return Ok(None);
         }
         let conn = self.conn_of(&mut skb, last)?;

@@ -46,7 +46,7 @@ singly() {
 sniffed() {
 	local sniffers=() node status=0
 	for node in "$nodeA" "$nodeB"; do
-		on "$node" python3 -c 'import signal, socket
+		ip netns exec "$node" python3 -c 'import signal, socket
 held = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 held.bind(("eth0", 0))
 print("ready", flush=True)
@@ -57,6 +57,31 @@ signal.pause()' >"$scratch/$node" &
 	[ "$status" -ne 0 ] || together || status=$?
 	kill "${sniffers[@]}"
 	wait "${sniffers[@]}" || true
+	return "$status"
+}
+
+# Frames in which the header of the next packet comes right behind that of the first: there are some with what
+# is written, which come to the second node, and some with what is read, which leave it.
+runs() {
+	local sniffer status=0
+	ip netns exec "$nodeB" python3 -c 'import signal, socket, struct, sys
+found = {socket.PACKET_HOST: 0, socket.PACKET_OUTGOING: 0}
+held = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+held.bind(("eth0", 0))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{found}" if 0 in found.values() else 0))
+print("ready", flush=True)
+while True:
+    frame, (_, protocol, kind, *_) = held.recvfrom(256)
+    first = {0x88B5: 22, 0x0800: 42, 0x86DD: 62}.get(protocol, len(frame))
+    for second in range(first + 24, min(first + 64, len(frame) - 8), 4):
+        (cid, psn), (next_cid, next_psn) = (struct.unpack_from("<HxxI", frame, at) for at in (first, second))
+        if cid == next_cid and next_psn == (psn + 1) % 2**32 and kind in found:
+            found[kind] += 1
+' >"$scratch/runs" 2>&1 &
+	sniffer=$!
+	nodes_wait 20 grep -q ready "$scratch/runs" && together || status=$?
+	kill "$sniffer"
+	wait "$sniffer" || { cat "$scratch/runs"; return 1; }
 	return "$status"
 }
 
@@ -96,7 +121,21 @@ bridged() {
 	local net=24 device=eth1.7
 	half "$nodeA" "$way" "$cid" "$cid" 1 2 eth1 "$net" ext on || return 1
 	half "$nodeB" "$way" "$cid" "$cid" 2 1 "$device" "$net" ext on || return 1
-	singly
+	singly || return 1
+	# What was taken apart wrongly would be sent again until it is right.
+	[ "$(conn_get "$nodeB" "$cid" rx-duplicates)" -lt 20 ] || { echo "packets came again and again"; return 1; }
+	[ "$(conn_get "$nodeA" "$cid" retrans-fast)" -lt 5 ] || { echo "packets were lost"; return 1; }
+}
+
+# lossy: by the same bridge, which now passes bursts as they are and loses some: of those behind, each packet
+# waits for those before it.
+lossy() {
+	local net=24 device=eth1.7 held
+	half "$nodeA" "$way" "$cid" "$cid" 1 2 eth1 "$net" ext on || return 1
+	half "$nodeB" "$way" "$cid" "$cid" 2 1 "$device" "$net" ext on || return 1
+	transfer || return 1
+	held=$(conn_get "$nodeB" "$cid" rx-out-of-order)
+	[ "$held" -gt 0 ] || { echo "nothing was lost"; return 1; }
 }
 
 # ipsec_up: what goes by UDP between the nodes is encrypted, and nothing else is let in.
@@ -128,6 +167,7 @@ for way in $ways; do
 	connect "$way" "$cid" ext on
 	tap_case "$way: packets pass a veth pair together" together
 	tap_case "$way: those that a sniffer has seen are whole" sniffed
+	tap_case "$way: those of a long write or read are one buffer" runs
 	both on NODE ethtool -K eth0 tx-gso-list off >"$scratch/ethtool"
 	tap_case "$way: a device that does not take them together has them taken apart" singly
 	both on NODE ethtool -K eth0 tx off >"$scratch/ethtool"
@@ -150,6 +190,12 @@ bridge_up >"$scratch/bridge"
 for way in $ways; do
 	cid=$((cid + 1))
 	tap_case "$way: behind a bridge that tags, too, a device that does nothing itself gets them whole" bridged
+done
+for feature in tx txvlan tx-gso-list; do ethtool -K swB "$feature" on; done >"$scratch/ethtool"
+tc qdisc add dev swB root netem loss 10% limit 10000
+for way in $ways; do
+	cid=$((cid + 1))
+	tap_case "$way: behind one that is lost packets wait for it" lossy
 done
 # User Mode Linux's kernel here has no IPsec.
 if [ "$SUPERP_HOME" = qemu ]; then

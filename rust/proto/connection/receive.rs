@@ -77,6 +77,11 @@ impl<A: Slabs> Connection<A> {
         self.deliver(now, packet, owner)
     }
 
+    /// Whether [`Self::receive`] would have a packet of this PSN held, unless something else is wrong with it.
+    pub fn would_hold(&self, psn: u32) -> bool {
+        !self.config.lite && self.receive.would_hold(psn)
+    }
+
     /// The slot of the next held packet that is in order now; give it to [`Self::release`].
     pub fn next_release(&mut self) -> Option<usize> {
         let psn = self.receive.next_release()?;

@@ -135,6 +135,11 @@ impl<A: Slabs> ReceiveWindow<A> {
         }
     }
 
+    /// Whether a packet of this PSN would have to be held.
+    pub(crate) fn would_hold(&self, psn: u32) -> bool {
+        self.ordered && psn != self.next_deliver
+    }
+
     /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
     /// If not, and `content` is set, the owner must hold the packet [proto 3.9].
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
@@ -145,7 +150,7 @@ impl<A: Slabs> ReceiveWindow<A> {
             self.next_deliver = self.received.base();
             return true;
         }
-        let at_once = !self.ordered || psn == self.next_deliver;
+        let at_once = !self.would_hold(psn);
         self.received.set(psn);
         if content && !at_once {
             self.held.set(psn);
@@ -280,6 +285,18 @@ mod tests {
         assert_eq!(window.next_release(), Some(psn(4)));
         assert_eq!(window.next_release(), None);
         assert_eq!(window.ack_psn(), psn(4));
+    }
+
+    #[test]
+    fn tells_beforehand_which_packet_would_be_held() {
+        for ordered in [true, false] {
+            let mut window = ReceiveWindow::<Heap>::new(16, START, ordered).unwrap();
+            for offset in [2, 0, 3, 1] {
+                let told = window.would_hold(psn(offset));
+                assert_eq!(told, ordered && offset > 1);
+                assert_eq!(window.accept(psn(offset), true), !told);
+            }
+        }
     }
 
     #[test]
