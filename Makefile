@@ -41,8 +41,8 @@ $(HOMES:%=modules-%): modules-%:
 # The programs and the library for this machine, with manual pages and completions, in $(PROGRAMS); by its
 # own cargo.
 PROGRAMS ?= build/programs
-# What "superp run" preloads is made of the header of libibverbs.
-VERBS := $(wildcard /usr/include/infiniband/verbs.h)
+# What "superp run" preloads is made of the headers of libibverbs and librdmacm.
+VERBS := $(and $(wildcard /usr/include/infiniband/verbs.h),$(wildcard /usr/include/rdma/rdma_cma.h))
 # What the manager speaks with etcd is made by protoc.
 PROTOC := $(shell command -v protoc)
 programs:

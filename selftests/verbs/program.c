@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "kselftest_harness.h"
+#include "superp_preloaded.h"
 
 /* Half of it is more than one transaction carries. */
 #define AREA (1 << 20)
@@ -28,27 +29,6 @@ FIXTURE(program)
 	struct ibv_qp *qps[2];
 	uint8_t *memory;
 };
-
-static int shell(const char *command)
-{
-	/* The command is not for libibverbs. */
-	char line[256];
-
-	snprintf(line, sizeof(line), "env -u LD_PRELOAD sh -c '%s'", command);
-	return system(line);
-}
-
-static int connection_up(void)
-{
-	return shell("superp conn add 1 peer 127.0.0.1 peer-cid 2 encap udp4 dev lo local 127.0.0.1 ext on && "
-		     "superp conn add 2 peer 127.0.0.1 peer-cid 1 encap udp4 dev lo local 127.0.0.1 ext on") ||
-		shell("superp conn start 1 2");
-}
-
-static int connection_down(void)
-{
-	return shell("superp conn del 1 && superp conn del 2");
-}
 
 static struct ibv_context *device_open(void)
 {

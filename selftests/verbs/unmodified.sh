@@ -6,22 +6,14 @@ cd "$(dirname "$0")/.."
 . lib/tap.sh
 . lib/nodes.sh
 . lib/superp.sh
+. lib/perftest.sh
 trap nodes_down EXIT
 
-# run PROGRAM…: in a node's mount namespace. perftest asks for a PCI bus, and for the clock of the processor,
-# which it measures anyway: User Mode Linux has neither.
-run() {
-	[ -e /sys/bus/pci ] || { mount -t tmpfs tmpfs /sys/bus && mkdir -p /sys/bus/pci/devices; }
-	grep -q MHz /proc/cpuinfo || mount --bind /tmp/unmodified-cpuinfo /proc/cpuinfo
-	exec superp run ${polled:+--poller} -- "$@"
-}
-export -f run
 # with_poller COMMAND…
 with_poller() {
 	local -x polled=1
 	"$@"
 }
-{ cat /proc/cpuinfo; echo 'cpu MHz : 1000.000'; } >/tmp/unmodified-cpuinfo
 
 listens() { on "$nodeB" ss -Hltn | grep -q ":$1 "; }
 

@@ -114,8 +114,9 @@ pub(crate) enum Command {
     ///
     /// The program finds the node as the device "superp" with one port, whose GIDs are the addresses of the
     /// node, and reaches the peers to which connections are established. It and the programs that it starts
-    /// get a library by LD_PRELOAD that stands before libibverbs; other devices stay what they are. Their
-    /// memory and connections are in the partition SUPERP_PARTITION if that is in the environment.
+    /// get a library by LD_PRELOAD that stands before libibverbs; other devices stay what they are. RDMA CM
+    /// (librdmacm) is there, too, for this device alone. Their memory and connections are in the partition
+    /// SUPERP_PARTITION if that is in the environment.
     Run(Run),
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]

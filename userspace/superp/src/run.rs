@@ -49,7 +49,7 @@ fn become_program(args: &Run) -> Result<Failure, Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::io("superp", &error))?;
     let library = library(&own).ok_or_else(|| {
         Failure::io(LIBRARY, &io::ErrorKind::NotFound.into())
-            .hint("it belongs beside superp, or into ../lib/superp from there; it is built where libibverbs-dev is")
+            .hint("it belongs beside superp, or into ../lib/superp from there; it is built where libibverbs-dev and librdmacm-dev are")
     })?;
     let before = std::env::var_os("LD_PRELOAD");
     let mut command = Command::new(program);

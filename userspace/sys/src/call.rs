@@ -66,10 +66,22 @@ pub(crate) fn local_name(fd: BorrowedFd<'_>) -> Result<sockaddr_superp> {
     Ok(name)
 }
 
-/// shutdown(2) of the sending side.
-pub(crate) fn shutdown_send(fd: BorrowedFd<'_>) -> Result<()> {
+/// shutdown(2) of one side.
+pub(crate) fn shutdown(fd: BorrowedFd<'_>, side: libc::c_int) -> Result<()> {
     // SAFETY: No pointers.
-    checked_int(|| unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
+    checked_int(|| unsafe { libc::shutdown(fd.as_raw_fd(), side) }).map(drop)
+}
+
+/// fcntl(2): whether calls wait.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    // SAFETY: No pointers.
+    let flags = checked_int(|| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let flags = match on {
+        true => flags as libc::c_int | libc::O_NONBLOCK,
+        false => flags as libc::c_int & !libc::O_NONBLOCK,
+    };
+    // SAFETY: No pointers.
+    checked_int(|| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
 
 /// send(2).

@@ -306,7 +306,17 @@ impl Socket {
 
     /// Ends sending.
     pub fn shutdown_send(&self) -> Result<()> {
-        call::shutdown_send(self.as_fd())
+        call::shutdown(self.as_fd(), libc::SHUT_WR)
+    }
+
+    /// Ends receiving: messages that are there can still be received, new ones are refused.
+    pub fn shutdown_receive(&self) -> Result<()> {
+        call::shutdown(self.as_fd(), libc::SHUT_RD)
+    }
+
+    /// Whether calls that would have to wait fail with `WouldBlock` instead.
+    pub fn set_nonblocking(&self, on: bool) -> Result<()> {
+        call::set_nonblocking(self.as_fd(), on)
     }
 
     /// The error that an earlier message or the connection left, which is taken.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! infiniband/verbs.h, as build.rs translates it.
+//! infiniband/verbs.h and rdma/rdma_cma.h, as build.rs translates it.
 
 #![allow(
     clippy::all,

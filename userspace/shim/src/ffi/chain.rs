@@ -18,16 +18,10 @@ use super::domain::{alloc_pd, dealloc_pd, dereg_mr, reg_mr, reg_mr_iova};
 use super::events::get_async_event;
 use super::queue::{create_qp, destroy_qp, modify_qp, query_qp, to_extended};
 use super::srq::{create_srq, destroy_srq, modify_srq, query_srq};
-use super::{context, device, set_errno, Failure};
+use super::{context, device, errno_now, set_errno, Failure};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// `errno`, as it is.
-fn errno() -> c_int {
-    // SAFETY: The place is the thread's own.
-    unsafe { *libc::__errno_location() }
-}
 
 /// The function of this name behind this library, or NULL. Looked up once.
 fn next(name: &CStr, place: &AtomicPtr<c_void>) -> *mut c_void {
@@ -252,7 +246,7 @@ unsafe fn reg_mr_iova2(
 #[no_mangle]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     let mut number = 0;
-    let before = errno();
+    let before = errno_now();
     let place: *mut c_int = &mut number;
     let real = real!(ibv_get_device_list(place => *mut c_int) -> *mut *mut ibv_device);
     // It knows no kernel with RDMA, or no device: neither is a failure while there is the own one.

@@ -186,7 +186,7 @@ impl Router {
 }
 
 /// Runs something with all signals blocked, which a thread inherits: those of the program are not for it.
-fn without_signals<T>(run: impl FnOnce() -> T) -> T {
+pub(super) fn without_signals<T>(run: impl FnOnce() -> T) -> T {
     // SAFETY: Zero is a valid set, which is filled before it is used.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -394,21 +394,7 @@ fn wait_event(channel: &Channel) -> Result<CqPointer, c_int> {
             lock(unsafe { &(*found.0).events }).given += 1;
             return Ok(found);
         }
-        // SAFETY: No pointers.
-        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        if flags & libc::O_NONBLOCK != 0 {
-            return Err(libc::EAGAIN);
-        }
-        let mut one = libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: One descriptor, valid for the call.
-        if unsafe { libc::poll(&mut one, 1, -1) } < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(error.raw_os_error().unwrap_or(libc::EIO));
-        }
+        super::wait_readable(fd)?;
     }
 }
 

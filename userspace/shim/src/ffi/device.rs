@@ -54,6 +54,17 @@ fn the_device(name: &str) -> *mut ibv_device {
     made.0
 }
 
+/// The own device.
+///
+/// # Errors
+///
+/// ENODEV: the node has no SUPERp; what netlink says.
+pub(super) fn own_device() -> Result<*mut ibv_device, c_int> {
+    let own = superp_verbs::devices().map_err(super::errno)?;
+    let own = own.first().ok_or(libc::ENODEV)?;
+    Ok(the_device(own.name()))
+}
+
 /// Whether it is the own device. Never touches it.
 pub(super) fn is_own(device: *mut ibv_device) -> bool {
     DEVICE.get().is_some_and(|own| own.0 == device)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The functions of libibverbs, and the objects they give.
+//! The functions of libibverbs and librdmacm, and the objects they give.
 //!
 //! Each function looks whose object its first argument is. Own objects are structs that begin with the
 //! public one of infiniband/verbs.h, from `Box::into_raw`. By the contract of verbs, which every `unsafe`
@@ -11,6 +11,7 @@
 
 pub(crate) mod abi;
 mod chain;
+mod cm;
 mod completion;
 mod context;
 mod device;
@@ -31,9 +32,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// `errno`, as it is.
+fn errno_now() -> c_int {
+    // SAFETY: The place is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
 fn set_errno(errno: c_int) {
     // SAFETY: The place is the thread's own.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// Waits until there is something to read, or `EAGAIN` where the program has made the descriptor one that does
+/// not wait.
+fn wait_readable(fd: c_int) -> Result<(), c_int> {
+    // SAFETY: No pointers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags & libc::O_NONBLOCK != 0 {
+        return Err(libc::EAGAIN);
+    }
+    let mut one = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: One descriptor, valid for the call.
+    match unsafe { libc::poll(&mut one, 1, -1) } < 0 {
+        true => Err(errno_now()),
+        false => Ok(()),
+    }
 }
 
 /// What a function returns when it fails.
