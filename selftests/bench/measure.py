@@ -176,12 +176,16 @@ class Bench:
             raise Absent("selftests/modules/frames.ko is not built")
         run("insmod", str(module))
 
-    def frames(self, size):
-        """Messages and bytes a second; the module compares them."""
+    def frames_moved(self, size, ms):
+        """Messages, bytes and ns; the module compares them."""
         control = "/sys/module/frames/parameters/run"
-        order = f"eth0 {size} {min(size, FRAME)} {SPAN[size]} {self.ms}"
+        order = f"eth0 {size} {min(size, FRAME)} {SPAN[size]} {ms}"
         run(*within(self.a, "sh", "-c", f"echo '{order}' >{control}"))
-        messages, moved, ns = map(int, pathlib.Path(control).read_text().split())
+        return map(int, pathlib.Path(control).read_text().split())
+
+    def frames(self, size):
+        """Messages and bytes a second."""
+        messages, moved, ns = self.frames_moved(size, self.ms)
         return messages / ns * 1e9, moved / ns * 1e9
 
     # TCP
