@@ -102,9 +102,9 @@ impl<A: Slabs> Bitmap<A> {
         run
     }
 
-    /// Slides the window by one number, in a bitmap without any.
-    pub(super) fn pass(&mut self) {
-        self.base = self.base.wrapping_add(1);
+    /// Slides the window by `n` numbers, in a bitmap without any.
+    pub(super) fn pass(&mut self, n: u32) {
+        self.base = self.base.wrapping_add(n);
     }
 
     /// Slides the window by `n` numbers, at most its size.
@@ -150,19 +150,34 @@ impl<A: Slabs> SeqnoBitmaps<A> {
         })
     }
 
-    /// Whether `seqno` was received in `slot`.
-    pub(super) fn get(&self, slot: u16, seqno: u16) -> bool {
-        self.words
-            .get(self.index(slot, seqno))
-            .is_some_and(|word| (word >> (u32::from(seqno) % u64::BITS)) & 1 != 0)
+    /// Whether any of `count` Seqnos from `seqno` on was received in `slot`.
+    pub(super) fn any(&self, slot: u16, seqno: u16, count: u16) -> bool {
+        let bits = |word: usize| self.words.get(word).copied().unwrap_or(0);
+        self.each(slot, seqno, count)
+            .any(|(word, mask)| bits(word) & mask != 0)
     }
 
-    /// Notes that `seqno` was received in `slot`.
-    pub(super) fn set(&mut self, slot: u16, seqno: u16) {
-        let index = self.index(slot, seqno);
-        if let Some(word) = self.words.get_mut(index) {
-            *word |= 1 << (u32::from(seqno) % u64::BITS);
+    /// Notes that `count` Seqnos from `seqno` on were received in `slot`.
+    pub(super) fn set(&mut self, slot: u16, seqno: u16, count: u16) {
+        for (index, mask) in self.each(slot, seqno, count) {
+            if let Some(word) = self.words.get_mut(index) {
+                *word |= mask;
+            }
         }
+    }
+
+    /// The words that have `count` Seqnos from `seqno` on, and which bits of each.
+    fn each(&self, slot: u16, seqno: u16, count: u16) -> impl Iterator<Item = (usize, u64)> {
+        let mut index = self.index(slot, seqno);
+        let (mut shift, mut left) = (u32::from(seqno) % u64::BITS, u32::from(count));
+        core::iter::from_fn(move || {
+            let bits = left.min(u64::BITS.wrapping_sub(shift));
+            let ones = u64::MAX.checked_shr(u64::BITS.wrapping_sub(bits))?;
+            let word = (index, ones << shift);
+            left = left.wrapping_sub(bits);
+            (index, shift) = (index.wrapping_add(1), 0);
+            Some(word)
+        })
     }
 
     /// Forgets what was received in `slot`.

@@ -45,4 +45,4 @@ pub use request::{Barrier, ReqOp, Request, SubmitError};
 pub use slab::Slabs;
 pub use stats::Stats;
 pub use transmit::{Payload, ReplyPayload, ReplyRead, RequestPayload, Transmit};
-pub use wire::{AtomicKind, Block, Packet};
+pub use wire::{AtomicKind, Block, Packet, Run};

@@ -142,6 +142,35 @@ impl Transmit {
         }
     }
 
+    /// The packet that is `n` after this one, of those that [`super::Connection::follow`] made of it; `last` is the
+    /// last of them, and comes after the one that is asked for.
+    pub fn nth(&self, n: u16, last: &Self) -> Self {
+        let psn = self.psn.wrapping_add(n.into());
+        let mut next = Self {
+            psn,
+            retransmit: false,
+            pdl: PdlHeader { psn, ..last.pdl },
+            tal: TalHeader {
+                seqno: self.tal.seqno.wrapping_add(n),
+                ack_xid: last.tal.ack_xid,
+                ..self.tal
+            },
+            ..*self
+        };
+        match &mut next.payload {
+            Payload::Request(request) => {
+                let before = request.len.wrapping_mul(n.into());
+                request.offset = request.offset.wrapping_add(before);
+            }
+            Payload::Reply(reply) => {
+                let before = reply.len.wrapping_mul(n.into());
+                reply.offset = reply.offset.wrapping_add(before);
+            }
+            _ => {}
+        }
+        next
+    }
+
     /// Bytes of data blocks after the headers.
     pub fn data_len(&self) -> usize {
         let block = match &self.payload {

@@ -90,12 +90,17 @@ fn full_window_runs_to_its_end() {
 #[test]
 fn seqno_bitmaps_of_slots_are_separate() {
     let mut seqnos = SeqnoBitmaps::<Heap>::new(4, 100).unwrap();
-    seqnos.set(1, 99);
-    seqnos.set(2, 0);
-    assert!(seqnos.get(1, 99) && seqnos.get(2, 0));
-    assert!(!seqnos.get(2, 99) && !seqnos.get(1, 0) && !seqnos.get(0, 99) && !seqnos.get(3, 0));
+    seqnos.set(1, 99, 1);
+    seqnos.set(2, 0, 1);
+    assert!(seqnos.any(1, 99, 1) && seqnos.any(2, 0, 1));
+    assert!(
+        !seqnos.any(2, 99, 1)
+            && !seqnos.any(1, 0, 1)
+            && !seqnos.any(0, 99, 1)
+            && !seqnos.any(3, 0, 1)
+    );
     seqnos.reset(1);
-    assert!(!seqnos.get(1, 99) && seqnos.get(2, 0));
+    assert!(!seqnos.any(1, 99, 1) && seqnos.any(2, 0, 1));
 }
 
 /// A bitmap whose window begins at any place of its words, with the bits that `set` says.
@@ -182,10 +187,10 @@ fn every_seqno_of_every_slot_is_a_bit_of_its_own() {
         for slot in 0..3 {
             for seqno in 0..max_packets as u16 {
                 let mut seqnos = SeqnoBitmaps::<Heap>::new(3, max_packets).unwrap();
-                seqnos.set(slot, seqno);
+                seqnos.set(slot, seqno, 1);
                 let found: Vec<(u16, u16)> = (0..3)
                     .flat_map(|slot| (0..max_packets as u16).map(move |seqno| (slot, seqno)))
-                    .filter(|&(slot, seqno)| seqnos.get(slot, seqno))
+                    .filter(|&(slot, seqno)| seqnos.any(slot, seqno, 1))
                     .collect();
                 assert_eq!(found, [(slot, seqno)]);
                 seqnos.reset(slot);

@@ -3,7 +3,7 @@
 
 use super::super::pdl::{AckCheck, Arrival, Content};
 use super::super::tal::Step;
-use super::super::wire::{Opcode, Packet, BLOCK_MIN};
+use super::super::wire::{Opcode, Packet, Run, BLOCK_MIN};
 use super::super::{DropReason, Owner, Received, Report, Slabs};
 use super::Connection;
 
@@ -57,7 +57,7 @@ impl<A: Slabs> Connection<A> {
             self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
             self.ack.pure_ack(now);
         } else {
-            self.ack.packet(now);
+            self.ack.packets(now, 1);
         }
         // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
         // no interest, and telling of them would be answered in kind for ever.
@@ -75,6 +75,40 @@ impl<A: Slabs> Connection<A> {
             };
         }
         self.deliver(now, packet, owner)
+    }
+
+    /// Takes packets that continue one another, with the data of all at once; gives what [`Self::receive`] would give
+    /// of the last one. To the peer and to the owner it is as if that had taken them in turn, but for the calls of the
+    /// owner that place data: it is one.
+    ///
+    /// `None` if anything is out of the ordinary; then [`Self::receive`] has to take each by itself.
+    pub fn receive_run<O: Owner>(
+        &mut self,
+        now: u64,
+        run: &Run<'_>,
+        owner: &mut O,
+    ) -> Option<Received> {
+        let (first, count) = (run.first(), u32::from(run.count()));
+        let next = self.running() && self.receive.is_next(first.pdl().psn);
+        if self.config.lite || !next {
+            return None;
+        }
+        // All have the same acknowledgements, and these do nothing twice.
+        let (_, ack) = self.judge(first).ok()?;
+        self.unanswered = (0, 0);
+        self.acknowledged(now, first, ack);
+        if ack != AckCheck::Stale && !self.send.is_known(first.pdl()) {
+            return None;
+        }
+        let step = match Opcode::is_reply(first.tal().opcode) {
+            false => self.target.receive_run(run, owner, &mut self.stats),
+            true => self.initiator.receive_run(run, owner, &mut self.stats),
+        };
+        let step = step?;
+        self.receive.accept_next(count);
+        self.stats.rx_packets = self.stats.rx_packets.wrapping_add(count.into());
+        self.ack.packets(now, count);
+        Some(self.stepped(now, first, Ok(step)))
     }
 
     /// Whether [`Self::receive`] would have a packet of this PSN held, unless something else is wrong with it.
@@ -159,12 +193,15 @@ impl<A: Slabs> Connection<A> {
         packet: &Packet<'_>,
         owner: &mut O,
     ) -> Received {
-        let reply = Opcode::is_reply(packet.tal().opcode);
-        let step = if !reply {
-            self.target.receive(packet, owner, &mut self.stats)
-        } else {
-            self.initiator.receive(packet, owner, &mut self.stats)
+        let step = match Opcode::is_reply(packet.tal().opcode) {
+            false => self.target.receive(packet, owner, &mut self.stats),
+            true => self.initiator.receive(packet, owner, &mut self.stats),
         };
+        self.stepped(now, packet, step)
+    }
+
+    /// What follows of what the Transaction Layer did with a packet.
+    fn stepped(&mut self, now: u64, packet: &Packet<'_>, step: Result<Step, Report>) -> Received {
         match step {
             Ok(Step::Partial) => {}
             Ok(Step::Complete) => self.ack.at_once(now),
@@ -190,7 +227,7 @@ impl<A: Slabs> Connection<A> {
                 return Received::Dropped(report.reason);
             }
         }
-        if reply && self.send.data_outstanding() == 0 {
+        if Opcode::is_reply(packet.tal().opcode) && self.send.data_outstanding() == 0 {
             self.send.progress(now);
         }
         Received::Delivered

@@ -58,7 +58,7 @@ impl<A: Slabs> Connection<A> {
     /// or answer is made from the one before it, at a third of the cost. Whether there is one; otherwise `transmit`
     /// is what it was.
     pub fn next_transmit(&mut self, now: u64, transmit: &mut Transmit) -> bool {
-        if self.follow(now, transmit) {
+        if self.follow(now, transmit, 1) == 1 {
             return true;
         }
         match self.poll_transmit(now) {
@@ -70,32 +70,61 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Makes of a packet the next one of its request or answer, if that comes next.
-    fn follow(&mut self, now: u64, transmit: &mut Transmit) -> bool {
+    /// Makes up to `most` packets of a packet's request or answer that come after it, if they come next: as
+    /// [`Self::next_transmit`] would, one after the other, at the cost of little more than one. Gives how many;
+    /// `transmit` is the last of them, and [`Transmit::nth`] gives the others.
+    pub fn follow(&mut self, now: u64, transmit: &mut Transmit, most: u16) -> u16 {
         let simple = self.running() && !self.config.lite && !self.probe && self.send.is_calm();
-        if !simple || !self.send.has_room(self.receive.ack_psn()) {
-            return false;
+        if !simple {
+            return 0;
         }
-        let next = match &mut transmit.payload {
+        let room = self.send.room(self.receive.ack_psn());
+        // Several have to be alike: PSNs that go on, also behind one that is sent again, and acknowledgements that do
+        // not take turns with NACKs.
+        let goes_on = transmit.psn.wrapping_add(1) == self.send.next_spsn();
+        let most = match goes_on && self.receive.unnamed() == 0 {
+            true => most,
+            false => most.min(1),
+        };
+        let most = u16::try_from(room).unwrap_or(u16::MAX).min(most);
+        let (xid, seqno) = (transmit.tal.xid, transmit.tal.seqno);
+        let first = seqno.wrapping_add(1);
+        let (made, bytes) = match &mut transmit.payload {
             Payload::Request(request) if !self.target.has_packet() => {
-                self.initiator.follow(&mut transmit.tal, request)
+                let (made, bytes) = self.initiator.follow(&mut transmit.tal, request, most);
+                for n in 0..made {
+                    let seqno = first.wrapping_add(n);
+                    transmit.psn = self.assign(now, Content::Request { xid, seqno });
+                }
+                (made, bytes)
             }
             Payload::Reply(reply) if !self.initiator.has_packet() => {
-                self.target.follow(&mut transmit.tal, reply)
+                let (read, block, mut offset) = (reply.read, reply.len, reply.offset);
+                let (made, bytes) = self.target.follow(&mut transmit.tal, reply, most);
+                for n in 0..made {
+                    offset = offset.saturating_add(block);
+                    let content = Content::Reply {
+                        xid,
+                        seqno: first.wrapping_add(n),
+                        read,
+                        count: 1,
+                        offset,
+                    };
+                    transmit.psn = self.assign(now, content);
+                }
+                (made, bytes)
             }
-            _ => None,
+            _ => (0, 0),
         };
-        let Some((content, bytes)) = next else {
-            return false;
-        };
-        self.answered_last = matches!(content, Content::Reply { .. });
-        self.unblock(now);
-        self.stats.tx_bytes = self.stats.tx_bytes.wrapping_add(bytes.into());
-        self.stats.tx_operations = self.stats.tx_operations.wrapping_add(1);
-        let psn = self.assign(now, content);
-        (transmit.psn, transmit.retransmit) = (psn, false);
-        (transmit.pdl, transmit.tal.ack_xid) = self.headers(now, psn);
-        true
+        if made > 0 {
+            self.answered_last = matches!(transmit.payload, Payload::Reply(_));
+            self.unblock(now);
+            self.stats.tx_bytes = self.stats.tx_bytes.wrapping_add(bytes.into());
+            self.stats.tx_operations = self.stats.tx_operations.wrapping_add(made.into());
+            transmit.retransmit = false;
+            (transmit.pdl, transmit.tal.ack_xid) = self.headers(now, transmit.psn, made);
+        }
+        made
     }
 
     /// What is left to send of a packet that was given out and has not been sent: the packet as it was,
@@ -315,7 +344,7 @@ impl<A: Slabs> Connection<A> {
         tal: TalHeader,
         payload: Payload,
     ) -> Transmit {
-        let (pdl, ack_xid) = self.headers(now, psn);
+        let (pdl, ack_xid) = self.headers(now, psn, 1);
         Transmit {
             psn,
             retransmit,
@@ -326,9 +355,9 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Packet Delivery header and ACK XID of a packet that is sent now.
-    fn headers(&mut self, now: u64, psn: u32) -> (PdlHeader, u16) {
-        self.stats.tx_packets = self.stats.tx_packets.wrapping_add(1);
+    /// Packet Delivery header and ACK XID of the last of `count` packets that are sent now.
+    fn headers(&mut self, now: u64, psn: u32, count: u16) -> (PdlHeader, u16) {
+        self.stats.tx_packets = self.stats.tx_packets.wrapping_add(count.into());
         let (ack_psn, sack) = self.acknowledgement(now);
         self.advertised = self.receive_window;
         let pdl = PdlHeader {

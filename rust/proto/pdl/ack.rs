@@ -44,9 +44,9 @@ impl AckSchedule {
         self.pure_max = (window / 2).max(2);
     }
 
-    /// A new packet that asks for an acknowledgement came [proto 3.15].
-    pub(crate) fn packet(&mut self, now: u64) {
-        self.asked = self.asked.saturating_add(1);
+    /// `count` new packets came that ask for an acknowledgement [proto 3.15].
+    pub(crate) fn packets(&mut self, now: u64, count: u32) {
+        self.asked = self.asked.saturating_add(count);
         if self.asked >= self.every {
             self.at_once(now);
         } else {
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn delay_runs_from_the_first_packet() {
         let mut ack = AckSchedule::new(500, 8, 32);
-        ack.packet(1000);
-        ack.packet(1400);
+        ack.packets(1000, 1);
+        ack.packets(1400, 1);
         assert_eq!(ack.due(), Some(1500));
         ack.sent();
         assert_eq!(ack.due(), None);
@@ -104,10 +104,10 @@ mod tests {
     fn every_nth_packet_is_acknowledged_at_once() {
         let mut ack = AckSchedule::new(500, 8, 32);
         for _ in 0..7 {
-            ack.packet(1000);
+            ack.packets(1000, 1);
         }
         assert_eq!(ack.due(), Some(1500));
-        ack.packet(1001);
+        ack.packets(1001, 1);
         assert_eq!(ack.due(), Some(1001));
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn never_less_than_four_acknowledgements_a_window() {
         let mut ack = AckSchedule::new(500, 1000, 16);
         for _ in 0..4 {
-            ack.packet(1);
+            ack.packets(1, 1);
         }
         assert_eq!(ack.due(), Some(1));
     }
@@ -138,11 +138,11 @@ mod tests {
     fn smaller_window_is_acknowledged_more_often() {
         let mut ack = AckSchedule::new(500, 8, 32);
         ack.set_window(4);
-        ack.packet(1);
+        ack.packets(1, 1);
         assert_eq!(ack.due(), Some(1));
         ack.sent();
         ack.set_window(32);
-        ack.packet(2);
+        ack.packets(2, 1);
         assert_eq!(ack.due(), Some(502));
     }
 

@@ -143,11 +143,9 @@ impl<A: Slabs> ReceiveWindow<A> {
     /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
     /// If not, and `content` is set, the owner must hold the packet [proto 3.9].
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
-        let next = psn == self.received.base() && psn == self.next_deliver;
         // As nearly always: nothing came before its turn.
-        if next && !self.any_hole() {
-            self.received.pass();
-            self.next_deliver = self.received.base();
+        if self.is_next(psn) {
+            self.accept_next(1);
             return true;
         }
         let at_once = !self.would_hold(psn);
@@ -175,6 +173,17 @@ impl<A: Slabs> ReceiveWindow<A> {
             self.next_deliver = psn.wrapping_add(1);
         }
         at_once
+    }
+
+    /// Whether a PSN is in its turn, with nothing above a hole: then each after it is in its turn behind the one before.
+    pub(crate) fn is_next(&self, psn: u32) -> bool {
+        psn == self.received.base() && psn == self.next_deliver && !self.any_hole()
+    }
+
+    /// Takes so many PSNs, of which the first [`Self::is_next`].
+    pub(crate) fn accept_next(&mut self, count: u32) {
+        self.received.pass(count);
+        self.next_deliver = self.received.base();
     }
 
     /// The next held PSN that is in order now. The window takes it as delivered.

@@ -225,22 +225,24 @@ impl<A: Slabs> SendWindow<A> {
     }
 
     /// Whether a packet that carries `ack_psn` may take a new PSN.
+    pub(crate) fn has_room(&self, ack_psn: u32) -> bool {
+        self.room(ack_psn) > 0
+    }
+
+    /// How many packets that carry `ack_psn` may take new PSNs, one after the other.
     ///
     /// The last slot is used only for news to the peer, so that both ends can never fill their windows
     /// and leave no room for an ACK [proto 3.11].
-    pub(crate) fn has_room(&self, ack_psn: u32) -> bool {
+    pub(crate) fn room(&self, ack_psn: u32) -> u32 {
         let outstanding = self.outstanding();
+        let left = self.window.saturating_sub(outstanding);
+        let others = left.saturating_sub(1);
         if outstanding == 0 {
-            return true;
+            return others.max(1);
         }
-        match self.window.checked_sub(outstanding) {
-            None | Some(0) => false,
-            Some(1) => self
-                .slots
-                .get(self.unacked_spsn())
-                .is_some_and(|slot| psn_diff(ack_psn, slot.ack_psn) > 0),
-            Some(_) => true,
-        }
+        let base = self.slots.get(self.unacked_spsn());
+        let news = left > 0 && base.is_some_and(|slot| psn_diff(ack_psn, slot.ack_psn) > 0);
+        others.saturating_add(news.into())
     }
 
     /// Whether a pure ACK that carries `ack_psn` may take a new PSN.
@@ -265,6 +267,11 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
+    /// Whether acknowledgement fields tell nothing that is not known.
+    pub(crate) fn is_known(&self, pdl: &PdlHeader) -> bool {
+        self.unacked_spsn().wrapping_sub(1) == pdl.ack_psn && pdl.sack == 0 && !self.any_overtaken()
+    }
+
     /// Takes acknowledgement fields judged `check` [proto 3.4, 3.5]. `acked` gets the content of each PSN that is
     /// acknowledged for good, once.
     pub(crate) fn acknowledge(
@@ -279,9 +286,8 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.window = pdl.window.min(self.window_max);
         self.budget = self.rtx_max_pkts;
-        let known = self.unacked_spsn().wrapping_sub(1) == pdl.ack_psn && pdl.sack == 0;
         // As nearly always with packets that come together.
-        if known && !self.any_overtaken() {
+        if self.is_known(pdl) {
             return;
         }
         let mut seen = Seen::default();

@@ -7,7 +7,7 @@ use super::super::pdl::Content;
 use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
-use super::super::wire::{Op, Packet, ReadResponseOp, TalHeader};
+use super::super::wire::{Op, Packet, ReadResponseOp, Run, TalHeader};
 use super::super::{
     Barrier, Block, Code, DropReason, Event, Owner, Report, ReqOp, Request, RequestPayload,
     SubmitError,
@@ -79,6 +79,15 @@ impl Transaction {
             .checked_add(opnum.into())?;
         let several = self.request.count > 1 && opnum < self.layout.ops;
         (several && number < self.request.count.into()).then_some(number)
+    }
+
+    /// Whether what has come of a read is all of it.
+    fn is_answered(&self) -> Result<(), Code> {
+        let asked = u64::from(self.request.len).saturating_mul(self.request.count.into());
+        match self.bytes == asked {
+            true => Ok(()),
+            false => Err(Code::MALFORMED_REPLY),
+        }
     }
 }
 
@@ -330,33 +339,38 @@ impl<A: Slabs> Initiator<A> {
         Some((tal, payload))
     }
 
-    /// Takes the packet after this one, of a request with one operation, if it is the next of all: makes of
-    /// its header and content those of the next, and gives the bytes of data.
+    /// Takes up to `most` packets after this one, of a request with one operation, if they are the next of all: makes
+    /// of its header and content those of the last of them. Gives how many, and their bytes of data.
     pub(crate) fn follow(
         &mut self,
         tal: &mut TalHeader,
         request: &mut RequestPayload,
-    ) -> Option<(Content, u32)> {
-        let slot = self.slots.get_mut(self.send_ixid.into())?;
+        most: u16,
+    ) -> (u16, u32) {
+        let Some(slot) = self.slots.get_mut(self.send_ixid.into()) else {
+            return (0, 0);
+        };
         let xid = request.xid;
-        let seqno = tal.seqno.saturating_add(1);
+        let first = tal.seqno.saturating_add(1);
         let next = self.send_ixid == xid
             && slot.xid == xid
             && slot.state == State::Open
-            && slot.sent == seqno
-            && seqno < slot.layout.packets;
-        if !next || slot.request.count != 1 || !request.has_data {
-            return None;
+            && slot.sent == first;
+        let count = slot.layout.packets.saturating_sub(first).min(most);
+        if !next || slot.request.count != 1 || !request.has_data || count == 0 {
+            return (0, 0);
         }
-        slot.sent = seqno.saturating_add(1);
-        tal.seqno = seqno;
+        slot.sent = first.saturating_add(count);
+        tal.seqno = tal.seqno.saturating_add(count);
         tal.eom = slot.sent >= slot.layout.packets;
+        let before = request.offset.saturating_add(request.len);
         request.last = tal.eom;
-        request.offset = u32::from(seqno).saturating_mul(slot.layout.block);
+        request.offset = u32::from(tal.seqno).saturating_mul(slot.layout.block);
         if request.last {
             request.len = slot.request.len.saturating_sub(request.offset);
         }
-        Some((Content::Request { xid, seqno }, request.len))
+        let end = request.offset.saturating_add(request.len);
+        (count, end.saturating_sub(before))
     }
 
     /// Judges an ACK XID. `Err`: of a transaction never started. Changes nothing.
@@ -478,7 +492,7 @@ impl<A: Slabs> Initiator<A> {
         };
         let max_packets = self.limits.max_packets;
         slot.reception
-            .check(&self.seqnos, index, tal, max_packets)?;
+            .check(&self.seqnos, index, tal, 1, max_packets)?;
         let mut parts = reply_parts(packet, slot);
         let (first, others) = (parts.next(), parts.clone());
         let unfit = |part: Option<Part>| part.is_none();
@@ -486,7 +500,7 @@ impl<A: Slabs> Initiator<A> {
             self.end(xid, Err(Code::MALFORMED_REPLY));
             return Err(mismatch);
         }
-        slot.reception.take(&mut self.seqnos, index, tal);
+        slot.reception.take(&mut self.seqnos, index, tal, 1);
         let mut result = Ok(());
         for part in first.into_iter().chain(others).flatten() {
             let token = slot.request.token;
@@ -498,14 +512,66 @@ impl<A: Slabs> Initiator<A> {
             stats.rx_bytes = stats.rx_bytes.wrapping_add(part.data.len as u64);
             stats.rx_operations = stats.rx_operations.wrapping_add(1);
         }
-        let asked = u64::from(slot.request.len).saturating_mul(slot.request.count.into());
-        let short = slot.bytes != asked;
-        match result {
-            Ok(()) if !slot.reception.is_complete() => return Ok(Step::Partial),
-            Ok(()) if short => self.end(xid, Err(Code::MALFORMED_REPLY)),
-            result => self.end(xid, result),
+        if result.is_ok() && !slot.reception.is_complete() {
+            return Ok(Step::Partial);
         }
+        let result = result.and_then(|()| slot.is_answered());
+        self.end(xid, result);
         Ok(Step::Complete)
+    }
+
+    /// Takes the packets of a run as one. `None` if anything is out of the ordinary; then nothing has changed.
+    pub(crate) fn receive_run<O: Owner>(
+        &mut self,
+        run: &Run<'_>,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) -> Option<Step> {
+        let Op::ReadResponse(response) = run.op() else {
+            return None;
+        };
+        let tal = run.tal();
+        let xid = tal.xid;
+        if xid_diff(xid, self.unacked_ixid) < 0 || xid_diff(xid, self.next_ixid) >= 0 {
+            return None;
+        }
+        let index = self.slots.index(xid.into());
+        let slot = self.slots.get_mut(xid.into())?;
+        let asked = matches!(slot.request.op, ReqOp::Read { .. })
+            && slot.state == State::Open
+            && slot.sent != 0
+            && slot.sent >= slot.layout.packets;
+        let max_packets = self.limits.max_packets;
+        slot.reception
+            .check(&self.seqnos, index, &tal, run.count(), max_packets)
+            .ok()
+            .filter(|()| asked)?;
+        let op = reply_parts(run.first(), slot).next()??.op;
+        // In the last packet, too, there is a byte that is not pad.
+        let mut data = run.data();
+        let before = run
+            .first()
+            .block_len()
+            .checked_mul(run.count().checked_sub(1)?.into())?;
+        let left = slot.request.len.checked_sub(response.offset)? as usize;
+        if before >= left {
+            return None;
+        }
+        data.len = data.len.min(left);
+        owner
+            .reply(xid, slot.request.token, op, response.offset, data)
+            .ok()?;
+        slot.reception
+            .take(&mut self.seqnos, index, &tal, run.count());
+        slot.bytes = slot.bytes.saturating_add(data.len as u64);
+        stats.rx_bytes = stats.rx_bytes.wrapping_add(data.len as u64);
+        stats.rx_operations = stats.rx_operations.wrapping_add(run.count().into());
+        if !slot.reception.is_complete() {
+            return Some(Step::Partial);
+        }
+        let result = slot.is_answered();
+        self.end(xid, result);
+        Some(Step::Complete)
     }
 
     /// Ends a transaction that is under way.

@@ -18,12 +18,14 @@ pub(super) struct Reception {
 }
 
 impl Reception {
-    /// Whether the packet fits to what was seen. Changes nothing.
+    /// Whether `count` packets, of which `tal` is the first, or the last as to its eom, fit to what was seen. Changes
+    /// nothing.
     pub(super) fn check<A: Slabs>(
         &self,
         seqnos: &SeqnoBitmaps<A>,
         slot: u16,
         tal: &TalHeader,
+        count: u16,
         max_packets: u32,
     ) -> Result<(), Report> {
         let seqno = tal.seqno;
@@ -31,13 +33,14 @@ impl Reception {
             0 => max_packets,
             packets => packets.into(),
         };
-        let reason = if u32::from(seqno) >= max_packets {
+        let end = u32::from(seqno).saturating_add(count.into());
+        let reason = if end > max_packets {
             DropReason::SeqnoTooLarge
         } else if tal.eom && self.num_packets != 0 {
             DropReason::EomDuplicate
-        } else if u32::from(seqno) >= high || (tal.eom && seqno.wrapping_add(1) < self.end) {
+        } else if end > high || (tal.eom && end < self.end.into()) {
             DropReason::SeqnoBeyondEom
-        } else if seqnos.get(slot, seqno) {
+        } else if seqnos.any(slot, seqno, count) {
             DropReason::SeqnoDuplicate
         } else {
             return Ok(());
@@ -50,16 +53,17 @@ impl Reception {
         })
     }
 
-    /// Notes a packet that was checked.
+    /// Notes packets that were checked.
     pub(super) fn take<A: Slabs>(
         &mut self,
         seqnos: &mut SeqnoBitmaps<A>,
         slot: u16,
         tal: &TalHeader,
+        count: u16,
     ) {
-        seqnos.set(slot, tal.seqno);
-        let end = tal.seqno.saturating_add(1);
-        self.count = self.count.saturating_add(1);
+        seqnos.set(slot, tal.seqno, count);
+        let end = tal.seqno.saturating_add(count);
+        self.count = self.count.saturating_add(count);
         self.end = self.end.max(end);
         if tal.eom {
             self.num_packets = end;

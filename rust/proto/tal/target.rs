@@ -8,7 +8,7 @@ use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
 use super::super::wire::{
-    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, TalHeader, TransactionErrorOp,
+    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, Run, TalHeader, TransactionErrorOp,
 };
 use super::super::{
     Atomic, Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report,
@@ -60,6 +60,19 @@ struct Transaction {
     queued: bool,
     /// Packets of the answer that are sent and not acknowledged.
     unacked: u16,
+}
+
+impl Transaction {
+    /// Its first packet has come.
+    fn begin<A: Slabs>(&mut self, seqnos: &mut SeqnoBitmaps<A>, index: u16, tal: &TalHeader) {
+        seqnos.reset(index);
+        *self = Self {
+            xid: tal.xid,
+            opcode: tal.opcode,
+            next_read: NIL,
+            ..Self::default()
+        };
+    }
 }
 
 /// Target window.
@@ -139,15 +152,7 @@ impl<A: Slabs> Target<A> {
             return Err(report(DropReason::XidOutOfWindow));
         }
         match slot.state {
-            State::Closed => {
-                self.seqnos.reset(index);
-                *slot = Transaction {
-                    xid,
-                    opcode: tal.opcode,
-                    next_read: NIL,
-                    ..Transaction::default()
-                };
-            }
+            State::Closed => slot.begin(&mut self.seqnos, index, tal),
             State::Open | State::Failed => {}
             State::Retired(true) => return Ok(Step::Swallowed),
             State::Answering | State::Retired(false) => {
@@ -163,7 +168,9 @@ impl<A: Slabs> Target<A> {
             });
         }
         let max_packets = self.limits.max_packets;
-        let check = slot.reception.check(&self.seqnos, index, tal, max_packets);
+        let check = slot
+            .reception
+            .check(&self.seqnos, index, tal, 1, max_packets);
         if let Err(report) = check {
             // The two ends disagree on the limit: without an answer the initiator would wait for ever.
             if report.reason == DropReason::SeqnoTooLarge && slot.state != State::Failed {
@@ -172,7 +179,7 @@ impl<A: Slabs> Target<A> {
             }
             return Err(report);
         }
-        slot.reception.take(&mut self.seqnos, index, tal);
+        slot.reception.take(&mut self.seqnos, index, tal, 1);
         if slot.state == State::Failed {
             return Ok(Step::Swallowed);
         }
@@ -182,18 +189,73 @@ impl<A: Slabs> Target<A> {
             let opnum = tal.num_ops.saturating_sub(1);
             self.finish(xid, owner).map_err(|code| (opnum, code))
         });
-        match done {
-            Ok(step) => Ok(step),
-            Err((opnum, code)) => {
-                self.fail(xid, tal.seqno, opnum, code, owner, stats);
-                let reason = match code {
-                    Code::MALFORMED_BLOCK => DropReason::ShortBlock,
-                    code if code.major == Code::UNKNOWN_OPCODE.major => DropReason::UnknownOpcode,
-                    _ => DropReason::TransactionFailed,
-                };
-                Ok(Step::Refused(reason))
-            }
+        Ok(match done {
+            Ok(step) => step,
+            Err((opnum, code)) => self.refuse(xid, tal.seqno, opnum, code, owner, stats),
+        })
+    }
+
+    /// Takes the packets of a run as one. `None` if anything is out of the ordinary; then nothing has changed.
+    pub(crate) fn receive_run<O: Owner>(
+        &mut self,
+        run: &Run<'_>,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) -> Option<Step> {
+        let tal = run.tal();
+        let xid = tal.xid;
+        let address = match run.op() {
+            Op::Write(write) => write.address,
+            Op::WriteExt(write) if self.ext => write.address,
+            _ => return None,
+        };
+        let index = self.slots.index(xid.into());
+        let slot = self.slots.get_mut(xid.into())?;
+        let ahead = xid_diff(xid, self.next_acked_txid);
+        if ahead < 0 || i32::from(ahead) >= self.window as i32 {
+            return None;
         }
+        match slot.state {
+            State::Closed => slot.begin(&mut self.seqnos, index, &tal),
+            State::Open if slot.opcode == tal.opcode => {}
+            _ => return None,
+        }
+        let max_packets = self.limits.max_packets;
+        slot.reception
+            .check(&self.seqnos, index, &tal, run.count(), max_packets)
+            .ok()?;
+        owner.write(address, run.data()).ok()?;
+        slot.reception
+            .take(&mut self.seqnos, index, &tal, run.count());
+        slot.state = State::Open;
+        slot.bytes = slot.bytes.saturating_add(run.data().len as u32);
+        stats.rx_operations = stats.rx_operations.wrapping_add(run.count().into());
+        stats.rx_bytes = stats.rx_bytes.wrapping_add(run.data().len as u64);
+        Some(match self.finish(xid, owner) {
+            Ok(step) => step,
+            Err(code) => {
+                let last = tal.seqno.saturating_add(run.count()).saturating_sub(1);
+                self.refuse(xid, last, 0, code, owner, stats)
+            }
+        })
+    }
+
+    /// Ends a transaction with an error, because of a packet.
+    fn refuse<O: Owner>(
+        &mut self,
+        xid: u16,
+        seqno: u16,
+        opnum: u8,
+        code: Code,
+        owner: &mut O,
+        stats: &mut Stats,
+    ) -> Step {
+        self.fail(xid, seqno, opnum, code, owner, stats);
+        Step::Refused(match code {
+            Code::MALFORMED_BLOCK => DropReason::ShortBlock,
+            code if code.major == Code::UNKNOWN_OPCODE.major => DropReason::UnknownOpcode,
+            _ => DropReason::TransactionFailed,
+        })
     }
 
     /// Carries out the operations of a packet; an error comes with the position of its operation.
@@ -510,46 +572,52 @@ impl<A: Slabs> Target<A> {
         Some(content)
     }
 
-    /// Takes the packet after this one, of an answer, if it is the next of all and of the same read: makes
-    /// of its header and content those of the next, and gives the bytes of data.
+    /// Takes up to `most` packets after this one, of an answer, if they are the next of all and of the same read: makes
+    /// of its header and content those of the last of them. Gives how many, and their bytes of data.
     pub(crate) fn follow(
         &mut self,
         tal: &mut TalHeader,
         reply: &mut ReplyPayload,
-    ) -> Option<(Content, u32)> {
-        let xid = self.answers.peek().filter(|&xid| xid == reply.xid)?;
-        let slot = self.slots.get_mut(xid.into())?;
+        most: u16,
+    ) -> (u16, u32) {
+        let next = self.answers.peek().filter(|&xid| xid == reply.xid);
+        let Some(slot) = next.and_then(|xid| self.slots.get_mut(xid.into())) else {
+            return (0, 0);
+        };
         let offset = reply.offset.saturating_add(reply.len);
         let same = slot.state == State::Answering
             && slot.opcode == Opcode::Read as u8
-            && (slot.next_read, slot.next_offset) == (reply.read, offset);
-        if !same || offset == 0 {
-            return None;
-        }
+            && (slot.next_read, slot.next_offset) == (reply.read, offset)
+            && offset != 0;
+        let Some(read) = self.reads.get(reply.read).filter(|_| same) else {
+            return (0, 0);
+        };
         // The blocks of a read but the last are of one size.
-        let left = self.reads.get(reply.read)?.length.saturating_sub(offset);
-        (reply.offset, reply.len) = (offset, reply.len.min(left));
-        reply.pad = pad(reply.len);
-        let seqno = slot.reply_sent;
-        slot.next_offset = offset.saturating_add(reply.len);
-        if reply.len == left {
-            (slot.next_read, slot.next_offset) = (self.reads.next(reply.read), 0);
+        let (block, left) = (reply.len, read.length.saturating_sub(offset));
+        let count = left.div_ceil(block.max(1)).min(most.into());
+        // CAST: `most` at most.
+        let count = count as u16;
+        if count == 0 {
+            return (0, 0);
         }
-        slot.unacked = slot.unacked.saturating_add(1);
-        slot.reply_sent = seqno.saturating_add(1);
-        (tal.seqno, tal.eom) = (seqno, slot.reply_sent >= slot.reply_packets);
+        let bytes = block.saturating_mul(count.into()).min(left);
+        let end = offset.saturating_add(bytes);
+        let others = block.saturating_mul(count.saturating_sub(1).into());
+        (reply.offset, reply.len) = (offset.saturating_add(others), bytes.saturating_sub(others));
+        reply.pad = pad(reply.len);
+        (slot.next_read, slot.next_offset) = match bytes == left {
+            true => (self.reads.next(reply.read), 0),
+            false => (reply.read, end),
+        };
+        slot.unacked = slot.unacked.saturating_add(count);
+        slot.reply_sent = slot.reply_sent.saturating_add(count);
+        tal.seqno = slot.reply_sent.saturating_sub(1);
+        tal.eom = slot.reply_sent >= slot.reply_packets;
         if tal.eom {
             slot.queued = false;
             self.answers.pop();
         }
-        let content = Content::Reply {
-            xid,
-            seqno,
-            read: reply.read,
-            count: 1,
-            offset,
-        };
-        Some((content, reply.len))
+        (count, bytes)
     }
 
     /// Header and content of a packet of an answer; `None` when it is not needed any more.

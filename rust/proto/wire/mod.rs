@@ -6,6 +6,7 @@ mod op;
 mod opcode;
 mod packet;
 mod pdl;
+mod run;
 mod sunh;
 mod tal;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use op::{
 pub use opcode::Opcode;
 pub use packet::{Block, Malformed, Packet};
 pub use pdl::PdlHeader;
+pub use run::Run;
 pub use sunh::Sunh;
 pub use tal::TalHeader;
 

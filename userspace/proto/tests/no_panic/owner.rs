@@ -117,6 +117,23 @@ pub fn receive(
 }
 
 #[inline(never)]
+pub fn receive_run(
+    conn: &mut Subject,
+    now: u64,
+    headers: &[u8],
+    (count, size, data): (usize, usize, usize),
+    answer: &mut dyn Answer,
+) -> Option<Received> {
+    let run = Run::parse(headers, count, size, data)?;
+    conn.receive_run(now, &run, &mut Target(answer))
+}
+
+#[inline(never)]
+pub fn advance(headers: &mut [u8], size: usize) -> Option<()> {
+    Run::advance(headers, size)
+}
+
+#[inline(never)]
 pub fn receive_lite(
     conn: &mut Subject,
     now: u64,
@@ -150,6 +167,9 @@ pub fn poll_transmit(
     conn.set_lane(now as u8);
     let mut transmit = conn.poll_transmit(now)?;
     conn.next_transmit(now, &mut transmit);
+    let first = transmit;
+    let more = conn.follow(now, &mut transmit, now as u16);
+    let transmit = first.nth(more, &transmit);
     let filler = conn.emit(&transmit.without_payload(), out, |_| 0)?;
     let len = conn.emit(&transmit, out, address)?;
     let reads = match &transmit.payload {

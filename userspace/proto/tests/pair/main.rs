@@ -16,6 +16,7 @@ mod pair;
 mod random;
 mod rng;
 mod rules;
+mod run;
 #[path = "../sink/mod.rs"]
 mod sink;
 mod work;

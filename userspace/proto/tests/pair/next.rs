@@ -4,7 +4,7 @@
 
 use crate::rng::Rng;
 use crate::sink::Sink;
-use crate::{seeds, MS, US};
+use crate::{seeds, MS, SECOND, US};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use superp_proto::wire::HEADERS_MAX;
@@ -23,6 +23,8 @@ struct Twins {
     follows: Subject,
     anew: Subject,
     transmit: Transmit,
+    /// Packets that were made together with one that was sent, and are still to be.
+    made: VecDeque<Transmit>,
     held: Vec<Option<Bytes>>,
     /// Packets that continue their request or answer.
     continued: u32,
@@ -36,6 +38,7 @@ impl Twins {
             follows: new(),
             anew: new(),
             transmit: Transmit::default(),
+            made: VecDeque::new(),
             continued: 0,
         }
     }
@@ -48,14 +51,11 @@ impl Twins {
 
     /// The next packet.
     fn send(&mut self, now: u64, rng: &mut Rng) -> Option<Bytes> {
-        let before = (self.transmit.tal.xid, self.transmit.tal.seqno);
         let anew = self.anew.poll_transmit(now);
-        let any = self.follows.next_transmit(now, &mut self.transmit);
-        assert_eq!(any.then_some(self.transmit), anew);
+        assert_eq!(self.follow(now, rng), anew);
         let mut transmit = anew?;
-        let after = (transmit.tal.xid, transmit.tal.seqno);
-        self.continued += u32::from(after == (before.0, before.1 + 1));
-        if matches!(transmit.payload, Payload::Reply(_)) && rng.chance(5) {
+        let alone = self.made.is_empty();
+        if alone && matches!(transmit.payload, Payload::Reply(_)) && rng.chance(5) {
             self.both(|conn| conn.refuse_reply(transmit.tal.xid, Code::ACCESS_KEY));
             transmit = transmit.without_payload();
         }
@@ -63,6 +63,28 @@ impl Twins {
         let len = self.anew.emit(&transmit, &mut head, |_| 0)?;
         let len = len + transmit.data_len();
         Some(Bytes { head, len })
+    }
+
+    /// The next packet, made from the one before it if that goes on, sometimes with others after it.
+    fn follow(&mut self, now: u64, rng: &mut Rng) -> Option<Transmit> {
+        if let Some(made) = self.made.pop_front() {
+            return Some(made);
+        }
+        let before = (self.transmit.tal.xid, self.transmit.tal.seqno);
+        if !self.follows.next_transmit(now, &mut self.transmit) {
+            return None;
+        }
+        let first = self.transmit;
+        let after = (first.tal.xid, first.tal.seqno);
+        self.continued += u32::from(after == (before.0, before.1 + 1));
+        let most = rng.pick(&[0, 0, 1, 3, 20]);
+        let count = self.follows.follow(now, &mut self.transmit, most);
+        assert!(count <= most);
+        self.made
+            .extend((1..count).map(|n| first.nth(n, &self.transmit)));
+        self.made.extend((count > 0).then_some(self.transmit));
+        self.continued += u32::from(count);
+        Some(first)
     }
 
     fn take(&mut self, now: u64, bytes: &Bytes) {
@@ -139,8 +161,9 @@ fn packet_made_from_the_one_before_is_the_one_made_anew() {
                     let _ = end.both(|conn| conn.submit(now, request));
                 }
                 end.both(|conn| conn.expire(now));
-                let most = rng.range(1, 40);
-                for _ in 0..most {
+                let mut left = rng.range(1, 40);
+                while left > 0 || !end.made.is_empty() {
+                    left = left.saturating_sub(1);
                     let Some(bytes) = end.send(now, &mut rng) else {
                         break;
                     };
@@ -163,4 +186,65 @@ fn packet_made_from_the_one_before_is_the_one_made_anew() {
         let continued: u32 = ends.iter().map(|end| end.continued).sum();
         assert!(continued > 10, "{continued}");
     });
+}
+
+/// What a packet looks like to the peer.
+fn emitted(conn: &Subject, transmit: &Transmit) -> Bytes {
+    let mut head = [0; HEADERS_MAX];
+    let len = conn
+        .emit(transmit, &mut head, |_| 0)
+        .expect("there is room");
+    let len = len + transmit.data_len();
+    Bytes { head, len }
+}
+
+fn give(conn: &mut Subject, now: u64, bytes: &Bytes) {
+    let packet = Packet::parse(&bytes.head, bytes.len).expect("it was made here");
+    conn.receive(now, &packet, &mut Sink);
+    while conn.poll_event().is_some() {}
+}
+
+#[test]
+fn packets_after_one_that_is_sent_again_have_their_own_psns() {
+    let config = Config::default();
+    let new = || Subject::new(&config, 0).expect("a legal configuration");
+    let (mut here, mut there) = (new(), new());
+    let request = |op, len| Request {
+        op,
+        count: 1,
+        len,
+        token: 1,
+    };
+    let address = 0x1000;
+    here.submit(0, request(ReqOp::Write { address }, 5000))
+        .unwrap();
+    let lost = here.poll_transmit(0).expect("the write begins");
+
+    // The answer to a read of the peer takes the PSN after it, and arrives.
+    there
+        .submit(0, request(ReqOp::Read { address }, 16))
+        .unwrap();
+    let read = there.poll_transmit(0).expect("the read");
+    give(&mut here, 1, &emitted(&there, &read));
+    let answer = here.poll_transmit(1).expect("the answer");
+    assert!(matches!(answer.payload, Payload::Reply(_)));
+    assert_eq!(answer.psn, lost.psn.wrapping_add(1));
+    give(&mut there, 2, &emitted(&here, &answer));
+    let ack = there.poll_transmit(2).expect("the hole is told of");
+    give(&mut here, 3, &emitted(&there, &ack));
+
+    here.expire(SECOND);
+    let mut transmit = here.poll_transmit(SECOND).expect("the write begins again");
+    assert_eq!((transmit.psn, transmit.retransmit), (lost.psn, true));
+    assert_eq!(here.follow(SECOND, &mut transmit, 3), 1);
+    assert_eq!(
+        (transmit.psn, transmit.tal.seqno),
+        (lost.psn.wrapping_add(2), 1)
+    );
+    assert!(!transmit.retransmit);
+    assert_eq!(here.follow(SECOND, &mut transmit, 3), 2);
+    assert_eq!(
+        (transmit.psn, transmit.tal.seqno),
+        (lost.psn.wrapping_add(4), 3)
+    );
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+use super::super::{ExtFlags, ReadOp, ReadResponseOp, SendQpOp, WriteExtOp, WriteOp, HEADERS_MAX};
+use super::super::{Op, PdlHeader, TalHeader};
+use super::*;
+use std::vec::Vec;
+
+const SIZE: usize = 1024;
+
+/// Headers of the packet number `n` of several with such an operation.
+fn headers(opcode: Opcode, op: Op, n: u16, eom: bool) -> Vec<u8> {
+    let pdl = PdlHeader {
+        dcid: 7,
+        window: 32,
+        psn: u32::MAX.wrapping_add(n.into()),
+        ack_psn: 0xaabb_ccdd,
+        sack: 0,
+    };
+    let tal = TalHeader {
+        eom,
+        num_ops: 1,
+        opcode: opcode as u8,
+        seqno: 100 + n,
+        xid: 0xfedc,
+        ack_xid: 0x1234,
+    };
+    let mut out = [0; HEADERS_MAX];
+    let len = op.emit(&mut out[FIXED_LEN..]).unwrap();
+    out[..PdlHeader::LEN].copy_from_slice(&pdl.bytes());
+    out[PdlHeader::LEN..FIXED_LEN].copy_from_slice(&tal.bytes());
+    out[..FIXED_LEN + len].to_vec()
+}
+
+/// The operation of packet number `n`, with a pad where it can have one.
+fn operation(opcode: Opcode, n: u16, pad: u8) -> Op {
+    let by = u32::from(n) * SIZE as u32;
+    match opcode {
+        Opcode::Write => Op::Write(WriteOp {
+            address: 0xffff_0000 + u64::from(by),
+        }),
+        Opcode::WriteExt => Op::WriteExt(WriteExtOp {
+            address: 0xffff_ff00 + u64::from(by),
+            qp: 0x00ab_cdef,
+            flags: ExtFlags {
+                pad,
+                ..ExtFlags::default()
+            },
+            immediate: 0,
+        }),
+        _ => Op::ReadResponse(ReadResponseOp {
+            seqno: 3,
+            opnum: 2,
+            offset: 0x1000 + by,
+        }),
+    }
+}
+
+const OPCODES: [Opcode; 3] = [Opcode::Write, Opcode::WriteExt, Opcode::ReadResponse];
+
+/// `count` packets, of which the last ends the request or answer.
+fn packets(opcode: Opcode, count: u16, pad: u8) -> Vec<u8> {
+    let each = (0..count).map(|n| {
+        let last = n + 1 == count;
+        let op = operation(opcode, n, if last { pad } else { 0 });
+        headers(opcode, op, n, last)
+    });
+    each.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn headers_that_are_advanced_are_those_of_the_next_packet() {
+    for opcode in OPCODES {
+        let mut headers_now = headers(opcode, operation(opcode, 0, 0), 0, false);
+        for n in 1..70 {
+            Run::advance(&mut headers_now, SIZE).unwrap();
+            let next = headers(opcode, operation(opcode, n, 0), n, false);
+            assert_eq!(headers_now, next, "{opcode:?} {n}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_no_run_is_not_advanced() {
+    let read = Op::Read(ReadOp::default());
+    let message = Op::SendQp(SendQpOp { qp: 7 });
+    for (opcode, op) in [(Opcode::Read, read), (Opcode::SendQp, message)] {
+        let mut bytes = headers(opcode, op, 0, false);
+        assert_eq!(Run::advance(&mut bytes, SIZE), None, "{opcode:?}");
+    }
+    let mut last = headers(Opcode::Write, operation(Opcode::Write, 0, 0), 0, false);
+    last[18..20].copy_from_slice(&u16::MAX.to_le_bytes());
+    assert_eq!(Run::advance(&mut last, SIZE), None);
+}
+
+#[test]
+fn packets_that_continue_one_another_are_a_run() {
+    for opcode in OPCODES {
+        for count in [1, 2, 70] {
+            let pad = if opcode == Opcode::WriteExt { 5 } else { 0 };
+            let all = packets(opcode, count, pad);
+            let data = SIZE * usize::from(count - 1) + 16;
+            let run = Run::parse(&all, count.into(), SIZE, data);
+            // Of one alone `data` is its size.
+            let run = match count {
+                1 => Run::parse(&all, 1, SIZE, SIZE).unwrap(),
+                _ => run.unwrap(),
+            };
+            let data = if count == 1 { SIZE } else { data };
+            let offset = all.len() / usize::from(count);
+            assert_eq!(run.count(), count);
+            assert_eq!(
+                run.op(),
+                operation(opcode, 0, if count == 1 { pad } else { 0 })
+            );
+            let len = data - usize::from(pad);
+            assert_eq!(run.data(), Block { offset, len });
+            assert_eq!((run.tal().seqno, run.tal().eom), (100, true));
+            assert_eq!(run.first().pdl().psn, u32::MAX);
+        }
+    }
+}
+
+#[test]
+fn any_other_bit_makes_it_none() {
+    for opcode in OPCODES {
+        let all = packets(opcode, 3, 0);
+        let len = all.len() / 3;
+        let data = 2 * SIZE + 16;
+        assert!(Run::parse(&all, 3, SIZE, data).is_some());
+        // Of the second and the last packet.
+        for bit in len * 8..all.len() * 8 {
+            let mut wrong = all.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            // Whether it goes on is for the last one to say, and what its pad is.
+            let in_last = bit / 8 % len;
+            let last = bit / 8 / len == 2;
+            let eom = bit % 8 == 7 && in_last == PdlHeader::LEN;
+            let pad = opcode == Opcode::WriteExt && bit % 8 < 4 && in_last == FIXED_LEN + 11;
+            let run = Run::parse(&wrong, 3, SIZE, data);
+            assert_eq!(run.is_some(), last && (eom || pad), "{opcode:?} {bit}");
+        }
+    }
+}
+
+#[test]
+fn lengths_that_cannot_be_make_it_none() {
+    let all = packets(Opcode::Write, 3, 0);
+    let parse = |count, size, data| Run::parse(&all, count, size, data).is_some();
+    assert!(parse(3, SIZE, 3 * SIZE));
+    assert!(!parse(3, SIZE, 3 * SIZE + 1));
+    assert!(!parse(3, SIZE, 2 * SIZE + 15));
+    assert!(!parse(3, SIZE, 2 * SIZE));
+    assert!(!parse(3, 8, 24));
+    assert!(!parse(0, SIZE, SIZE));
+    assert!(!parse(2, SIZE, 2 * SIZE));
+    assert!(!parse(3, usize::MAX, 3 * SIZE));
+    assert!(!parse(usize::MAX, SIZE, SIZE));
+}
