@@ -15,18 +15,27 @@ use crate::{
         wire::{HEADERS_MAX, ONE_OP_MAX},
         Code, Connection, Payload, ReqOp, RequestPayload, Transmit,
     },
-    region::{self, Nearby},
+    region::{self, Nearby, Region},
     work,
 };
 
 /// Packets that leave at a go, at most.
 const BURST_MAX: usize = 16;
 
+/// A packet that was made.
+struct Made {
+    transmit: Transmit,
+    /// It is the last of so many that continue the one made before; 0: it is by itself.
+    after: u16,
+}
+
 /// Packets on their way to the device: those of the burst that is being made, and those that the
 /// device's queue had no room for [proto 3.21].
 pub(super) struct Outgoing {
     /// What is in `packets` and `run`, in its order.
-    burst: KVec<Transmit>,
+    burst: KVec<Made>,
+    /// How many packets that is.
+    count: usize,
     packets: Burst,
     /// The last of the burst, while more can be added to it.
     run: Option<Run>,
@@ -58,6 +67,7 @@ impl Outgoing {
         let room = BURST_MAX.saturating_add(1);
         Ok(Self {
             burst: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
+            count: 0,
             packets: Burst::new(),
             run: None,
             most: 1,
@@ -72,11 +82,17 @@ impl Outgoing {
 
     /// Forgets all packets.
     pub(super) fn clear(&mut self) {
-        self.burst.clear();
+        self.forget();
         self.waiting.clear();
         self.packets = Burst::new();
         self.run = None;
         self.since = 0;
+    }
+
+    /// The burst is sent, or nothing will come of it.
+    fn forget(&mut self) {
+        self.burst.clear();
+        self.count = 0;
     }
 
     /// When packets that wait are due, if there are any.
@@ -85,19 +101,20 @@ impl Outgoing {
     }
 
     /// Adds a packet to the burst, to which others can be added if its headers' length is known.
-    fn push(&mut self, transmit: &Transmit, (skb, headers): (SkBuff, Option<usize>)) {
+    fn push(&mut self, (skb, headers): Packet) {
         self.close_run();
         match headers {
             Some(headers) => self.run = Some(Run::new(skb, headers)),
             None => self.packets.push(skb),
         }
-        self.note(transmit);
+        self.count = self.count.saturating_add(1);
     }
 
-    /// A packet is in the burst.
-    fn note(&mut self, transmit: &Transmit) {
+    /// A packet, or the last of so many after it, is to be in the burst.
+    fn note(&mut self, transmit: &Transmit, after: u16) {
+        let transmit = *transmit;
         // There is room: a burst that is full is sent before.
-        let _ = self.burst.push_within_capacity(*transmit);
+        let _ = self.burst.push_within_capacity(Made { transmit, after });
     }
 
     /// Nothing is added to the last packet any more.
@@ -107,10 +124,10 @@ impl Outgoing {
         }
     }
 
-    /// How many packets, this one included, a run that begins now may have.
+    /// How many packets more there may be in a run.
     fn room(&self) -> usize {
         match self.whole {
-            true => self.most.saturating_sub(self.burst.len()),
+            true => self.most.saturating_sub(self.count),
             false => 1,
         }
     }
@@ -124,8 +141,15 @@ impl Outgoing {
         if now.saturating_sub(self.since) > DEFER_MAX {
             return false;
         }
-        while let Some(transmit) = self.burst.pop() {
+        while let Some(Made { transmit, after }) = self.burst.pop() {
             let _ = self.waiting.insert_within_capacity(0, transmit);
+            for n in (1..after).rev() {
+                let Some(first) = self.burst.last() else {
+                    break;
+                };
+                let between = first.transmit.nth(n, &transmit);
+                let _ = self.waiting.insert_within_capacity(0, between);
+            }
         }
         self.retry = now.saturating_add(self.pause);
         self.pause = self.pause.saturating_mul(2).min(RETRY_MAX);
@@ -157,20 +181,18 @@ fn first_of(request: &RequestPayload) -> u64 {
 fn goes_on(transmit: &Transmit, mtu: u32) -> bool {
     transmit.tal.num_ops == 1
         && match &transmit.payload {
-            Payload::Request(request) => !request.last && is_placed(&request.op),
+            Payload::Request(request) => {
+                let write = matches!(request.op, ReqOp::Write { .. } | ReqOp::WriteExt { .. });
+                write && !request.last
+            }
             // Of several the first is long.
             Payload::Reply(reply) => reply.len > mtu / 2,
             _ => false,
         }
 }
 
-/// Whether the receiver copies the data to where it belongs packet by packet.
-fn is_placed(op: &ReqOp) -> bool {
-    matches!(
-        op,
-        ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Send { .. }
-    )
-}
+/// A packet, and the length of its headers if others can be added to it.
+type Packet = (SkBuff, Option<usize>);
 
 /// Why no packet came of a transmission.
 enum BuildError {
@@ -189,7 +211,7 @@ impl Conn {
         // With the lock held, all of them leave by this CPU. CAST: Lanes are told apart by their low bits.
         inner.proto.set_lane(CpuId::current().as_u32() as u8);
         while inner.out.due().is_none_or(|due| due <= now) {
-            if inner.out.burst.len() >= inner.out.most {
+            if inner.out.count >= inner.out.most {
                 self.flush(inner, now);
                 continue;
             }
@@ -213,11 +235,10 @@ impl Conn {
                 self.flush(inner, now);
                 continue;
             }
-            if self.extend(inner, &transmit, &mut near) {
-                continue;
-            }
             if let Some(packet) = self.packet(inner, way, &transmit, &mut near) {
-                inner.out.push(&transmit, packet);
+                inner.out.note(&transmit, 0);
+                inner.out.push(packet);
+                self.follow(inner, now, &mut transmit, &mut near);
             }
         }
         progress
@@ -236,58 +257,94 @@ impl Conn {
         out.whole = whole && !self.identity.config.lite;
     }
 
-    /// Adds a packet to the one before it. Whether that was done.
-    fn extend(&self, inner: &mut Inner, transmit: &Transmit, near: &mut Nearby) -> bool {
+    /// Adds to the packet that was added last, `transmit`, those that continue it, if they come next. `transmit` is
+    /// then the last of them.
+    fn follow(&self, inner: &mut Inner, now: u64, transmit: &mut Transmit, near: &mut Nearby) {
+        let out = &inner.out;
+        let room = out.room();
+        if out.run.is_none() || room == 0 || !out.waiting.is_empty() {
+            return;
+        }
+        let (first, way) = (*transmit, out.way);
+        // CAST: `BURST_MAX` at most.
+        let count = inner.proto.follow(now, transmit, room as u16);
+        let nth = |n: u16| match n == count {
+            true => *transmit,
+            false => first.nth(n, transmit),
+        };
+        if count > 0 {
+            inner.out.note(transmit, count);
+        }
+        let mut at = 1;
+        while at <= count {
+            let next = nth(at);
+            let left = count.saturating_sub(at).saturating_add(1);
+            let added = self.extend(inner, &next, left, transmit, near);
+            inner.out.count = inner.out.count.saturating_add(added.into());
+            // The next one has no room there.
+            if added == 0 {
+                if let Some(packet) = self.packet(inner, way, &next, near) {
+                    inner.out.push(packet);
+                }
+            }
+            at = at.saturating_add(added.max(1));
+        }
+    }
+
+    /// Adds packets to the one that was added last, which they continue: from `next` on to `last`, which are `count`,
+    /// or less. How many were added.
+    fn extend(
+        &self,
+        inner: &mut Inner,
+        next: &Transmit,
+        count: u16,
+        last: &Transmit,
+        near: &mut Nearby,
+    ) -> u16 {
         let Inner {
             out, proto, flows, ..
         } = inner;
         let Some(run) = &mut out.run else {
-            return false;
+            return 0;
         };
         let mut headers = [0u8; ONE_OP_MAX];
-        let data = transmit.data_len();
-        let added = match &transmit.payload {
-            Payload::Request(request) if request.has_data && is_placed(&request.op) => {
-                let Some(active) = flows.active((request.token >> 32) as u32) else {
-                    return false;
-                };
-                let first = first_of(request);
-                let work = &active.work;
-                if transmit.tal.num_ops != 1 || work.is_copied(1, first, request.len) {
-                    return false;
-                }
-                let len = proto.emit(transmit, &mut headers, |_| work.remote());
-                let headers = len.and_then(|len| headers.get(..len));
-                headers.is_some_and(|headers| {
-                    run.add(headers, data, |skb| {
-                        work.attach(first, request.len as usize, false, skb)?;
-                        skb.put_zero(request.pad.into())
-                    })
-                })
-            }
-            Payload::Reply(reply) => {
-                if transmit.tal.num_ops != 1 || work::are_copied(1, reply.len) {
-                    return false;
-                }
-                let Some(read) = proto.reply_reads(reply).next() else {
-                    return false;
-                };
-                let len = proto.emit(transmit, &mut headers, |_| 0);
-                let headers = len.and_then(|len| headers.get(..len));
-                headers.is_some_and(|headers| {
-                    run.add(headers, data, |skb| {
-                        self.attach_reply(near, read.address, reply.len, false, skb)
-                            .map_err(|_| EINVAL)?;
-                        skb.put_zero(reply.pad.into())
-                    })
-                })
-            }
-            _ => false,
+        let len = proto.emit(last, &mut headers, |_| 0);
+        let Some(headers) = len.and_then(|len| headers.get(..len)) else {
+            return 0;
         };
-        if added {
-            out.note(transmit);
+        let end = (headers, last.data_len());
+        match (&next.payload, &last.payload) {
+            (Payload::Request(first), Payload::Request(last)) => {
+                let Some(active) = flows.active((first.token >> 32) as u32) else {
+                    return 0;
+                };
+                run.extend(count, end, |skb, len| {
+                    let len = len.saturating_sub(last.pad.into());
+                    active.work.attach(first_of(first), len, false, skb)?;
+                    skb.put_zero(last.pad.into())
+                })
+            }
+            (Payload::Reply(first), Payload::Reply(last)) => {
+                let Some(read) = proto.reply_reads(first).next() else {
+                    return 0;
+                };
+                let others = first.len.saturating_mul(count.saturating_sub(1).into());
+                let len = others.saturating_add(last.len);
+                let Ok((region, offset)) = self.read_from(near, read.address, len) else {
+                    return 0;
+                };
+                let added = run.extend(count, end, |skb, _| {
+                    work::attach(region.pages(), offset, len as usize, false, skb)?;
+                    skb.put_zero(last.pad.into())
+                });
+                region.count_read(match added == count {
+                    true => len.into(),
+                    false => u64::from(first.len).saturating_mul(added.into()),
+                });
+                added
+            }
+            _ => 0,
         }
-        added
     }
 
     /// Sends the burst.
@@ -299,24 +356,23 @@ impl Conn {
         let out = &mut inner.out;
         out.close_run();
         let packets = core::mem::replace(&mut out.packets, Burst::new());
-        let n = out.burst.len() as u64;
+        let n = out.count as u64;
         match inner.ways.send(out.way, packets, n, inner.sprayed, now) {
             Ok(()) => out.since = 0,
             Err(e) if e == enobufs() && out.defer(now) => {}
             Err(_) => count(&mut inner.stats.tx_path_errors, n),
         }
-        out.burst.clear();
+        out.forget();
     }
 
-    /// The packet of a transmission, and the length of its headers if others can be added; none if it counts
-    /// as lost.
+    /// The packet of a transmission; none if it counts as lost.
     fn packet(
         &self,
         inner: &mut Inner,
         way: usize,
         transmit: &Transmit,
         near: &mut Nearby,
-    ) -> Option<(SkBuff, Option<usize>)> {
+    ) -> Option<Packet> {
         let headroom = inner.ways.path(way)?.headroom();
         let room = match goes_on(transmit, self.identity.config.mtu) {
             true => inner.out.room(),
@@ -350,7 +406,7 @@ impl Conn {
         headroom: usize,
         room: usize,
         transmit: &Transmit,
-    ) -> Result<(SkBuff, Option<usize>), BuildError> {
+    ) -> Result<Packet, BuildError> {
         let mut active = None;
         let mut copied = true;
         let num_ops = transmit.tal.num_ops;
@@ -416,8 +472,7 @@ impl Conn {
         Ok((skb, (room > 1 && !copied).then_some(len)))
     }
 
-    /// Attaches bytes that the peer reads. The region is looked up when they leave: after its release
-    /// none of its memory does any more.
+    /// Attaches bytes that the peer reads.
     fn attach_reply(
         &self,
         near: &mut Nearby,
@@ -426,20 +481,28 @@ impl Conn {
         copied: bool,
         skb: &mut SkBuff,
     ) -> Result<(), BuildError> {
-        let region = near
-            .at(&self.node, address)
-            .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
-        let offset = region
-            .remote_offset(
-                address,
-                len.into(),
-                region::REMOTE_READ,
-                self.identity.partition,
-            )
-            .map_err(BuildError::Reply)?;
+        let (region, offset) = self.read_from(near, address, len)?;
         work::attach(region.pages(), offset, len as usize, copied, skb)
             .map_err(|_| BuildError::NoMemory)?;
         region.count_read(len.into());
         Ok(())
+    }
+
+    /// Where bytes are that the peer reads. The region is looked up when they leave: after its release none of its
+    /// memory does any more.
+    fn read_from<'a>(
+        &self,
+        near: &'a mut Nearby,
+        address: u64,
+        len: u32,
+    ) -> Result<(&'a Region, u64), BuildError> {
+        let region = near
+            .at(&self.node, address)
+            .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
+        let partition = self.identity.partition;
+        let offset = region
+            .remote_offset(address, len.into(), region::REMOTE_READ, partition)
+            .map_err(BuildError::Reply)?;
+        Ok((region, offset))
     }
 }

@@ -220,10 +220,10 @@ impl Ways {
         sent
     }
 
-    /// A packet came in by the `i`th path.
-    pub(super) fn received(&mut self, i: usize) {
+    /// Packets, `n` of them, came in by the `i`th path.
+    pub(super) fn received(&mut self, i: usize, n: u64) {
         if let Some(way) = self.ways.get_mut(i) {
-            count(&mut way.rx_packets, 1);
+            count(&mut way.rx_packets, n);
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     count, first_byte,
     flow::Flows,
     partial::{Partial, Store},
-    Conn, ConnState, ConnStats, Inner,
+    Conn, ConnState, ConnStats, Inner, Kernel,
 };
 use crate::{
     kapi::{
@@ -19,8 +19,8 @@ use crate::{
     netlink::{self, Event},
     node::{Node, BUDGET_PERIOD},
     proto::{
-        wire::PdlHeader, Atomic, Block, Code, DropReason, Immediate, Owner, Packet, Received,
-        Segment, SegmentExt,
+        wire::PdlHeader, Atomic, Block, Code, Connection, DropReason, Immediate, Owner, Packet,
+        Received, Segment, SegmentExt,
     },
     qp::{Beside, Mark, MsgMeta, Qp, Refused},
     region::{self, Nearby},
@@ -583,6 +583,21 @@ impl Inner {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
         };
+        let (proto, mut target) = self.target(conn, part, near);
+        if release {
+            proto.release(now, &packet, &mut target)
+        } else {
+            proto.receive(now, &packet, &mut target)
+        }
+    }
+
+    /// The core, and what it calls while it delivers a packet.
+    fn target<'a>(
+        &'a mut self,
+        conn: &'a Conn,
+        part: Part<'a>,
+        near: &'a mut Nearby,
+    ) -> (&'a mut Connection<Kernel>, Target<'a>) {
         let Inner {
             proto,
             flows,
@@ -590,7 +605,7 @@ impl Inner {
             stats,
             ..
         } = self;
-        let mut target = Target {
+        let target = Target {
             conn,
             rx,
             flows,
@@ -598,11 +613,7 @@ impl Inner {
             part,
             near,
         };
-        if release {
-            proto.release(now, &packet, &mut target)
-        } else {
-            proto.receive(now, &packet, &mut target)
-        }
+        (proto, target)
     }
 }
 
@@ -669,6 +680,9 @@ impl Conn {
         near: &mut Nearby,
         now: u64,
     ) {
+        if self.give_run(inner, path, &skb, near, now) {
+            return skb.consume();
+        }
         for i in 0..n {
             // It is laid out as it says, or it would not be here.
             let Some(part) = skb.part(i) else { return };
@@ -690,6 +704,43 @@ impl Conn {
         skb.consume();
     }
 
+    /// Gives all packets of a run to the core at once. False: each has to be given by itself.
+    fn give_run(
+        &self,
+        inner: &mut Inner,
+        path: usize,
+        skb: &SkBuff,
+        near: &mut Nearby,
+        now: u64,
+    ) -> bool {
+        let Some((part, run)) = skb.whole() else {
+            return false;
+        };
+        let gone = matches!(inner.state, ConnState::Removed | ConnState::Broken);
+        if gone || u32::from(run.first().pdl().dcid) != self.cid() {
+            return false;
+        }
+        let unacked = inner.proto.unacked_psn();
+        let (proto, mut target) = inner.target(self, part, near);
+        let Some(received) = proto.receive_run(now, &run, &mut target) else {
+            return false;
+        };
+        self.came(inner, path, run.count().into(), unacked);
+        inner.follow_budget(&self.node, now);
+        if let Received::Dropped(reason) = received {
+            self.dropped(inner, reason, now);
+        }
+        true
+    }
+
+    /// So many packets came, when what was not acknowledged began with `unacked`.
+    fn came(&self, inner: &mut Inner, path: usize, n: u64, unacked: u32) {
+        inner.ways.received(path, n);
+        if inner.proto.unacked_psn() != unacked {
+            inner.ways.confirm(path);
+        }
+    }
+
     /// Gives a packet to the core; `None` to one that is no more.
     fn give(
         &self,
@@ -705,10 +756,7 @@ impl Conn {
         }
         let unacked = inner.proto.unacked_psn();
         let received = inner.process(self, part, near, now, false);
-        inner.ways.received(path);
-        if inner.proto.unacked_psn() != unacked {
-            inner.ways.confirm(path);
-        }
+        self.came(inner, path, 1, unacked);
         match received {
             Received::Held { .. } | Received::Delivered => inner.follow_budget(&self.node, now),
             Received::Dropped(reason) => self.dropped(inner, reason, now),

@@ -3,61 +3,99 @@
 //! Runs: the packets of a long request or answer as one sk_buff, see `run.c`.
 
 use super::{bindings as c, skb::SkBuff};
-use crate::proto::wire::Packet;
+use crate::proto::wire::{self, Packet, ONE_OP_MAX};
 use core::slice;
 use kernel::{error::to_result, prelude::*};
 
-/// A packet to which others are added while they are laid out as it is: headers of the same length, and no more
-/// data, which is in pages. One with less data is the last.
+/// A packet to which those after it are added, which continue it.
 pub(crate) struct Run {
     skb: SkBuff,
-    headers: usize,
+    /// Headers of the last packet.
+    headers: [u8; ONE_OP_MAX],
+    headers_len: usize,
     /// Bytes of data of the first packet.
     size: usize,
     full: bool,
 }
 
 impl Run {
-    /// `skb` is a packet from its PDL header on, `headers` bytes and the data, all of that in pages.
-    pub(crate) fn new(skb: SkBuff, headers: usize) -> Self {
-        let size = skb.len().saturating_sub(headers);
+    /// `skb` is a packet from its PDL header on: `headers_len` bytes of headers, at most `ONE_OP_MAX`, and the data, all
+    /// of that in pages.
+    pub(crate) fn new(skb: SkBuff, headers_len: usize) -> Self {
+        let mut headers = [0; ONE_OP_MAX];
+        for (to, from) in headers.iter_mut().zip(skb.head()) {
+            *to = *from;
+        }
         Self {
-            skb,
+            size: skb.len().saturating_sub(headers_len),
+            headers_len,
             headers,
-            size,
+            skb,
             full: false,
         }
     }
 
-    /// Adds a packet with `len` bytes of data, which `attach` appends as pages. Whether that was done; if not,
-    /// it is no part of this run. Any context.
-    pub(crate) fn add(
+    /// Adds packets that continue the last one, at most `count`. `last` are the headers of the last of them, and its
+    /// bytes of data; the others have as many as the first. `attach` appends so many bytes of data as pages, or as
+    /// many of them as there is room for and an error. Gives how many packets were added. Any context.
+    pub(crate) fn extend(
         &mut self,
-        headers: &[u8],
-        len: usize,
-        attach: impl FnOnce(&mut SkBuff) -> Result,
-    ) -> bool {
-        if self.full || headers.len() != self.headers || len == 0 || len > self.size {
-            return false;
+        count: u16,
+        last: (&[u8], usize),
+        attach: impl FnOnce(&mut SkBuff, usize) -> Result,
+    ) -> u16 {
+        let (last_headers, last_len) = last;
+        let others = self.size.saturating_mul(count.saturating_sub(1).into());
+        let fits = last_headers.len() == self.headers_len && (1..=self.size).contains(&last_len);
+        if self.full || !fits || count == 0 {
+            return 0;
         }
-        self.full = len < self.size;
         let before = self.skb.len();
-        let added = attach(&mut self.skb).and_then(|()| self.add_headers(headers));
-        if added.is_err() {
-            self.full = true;
-            // CAST: As long as it was.
-            // SAFETY: By the type invariant of the packet, and no shorter than it was.
-            unsafe { c::superp_run_trim(self.skb.as_ptr(), before as u32) };
+        let attached = attach(&mut self.skb, others.saturating_add(last_len));
+        let added = self.skb.len().saturating_sub(before);
+        // Without room for all of them those that are whole.
+        let whole = match attached {
+            Ok(()) => count,
+            Err(_) => added
+                .checked_div(self.size)
+                .unwrap_or(0)
+                .min(usize::from(count)) as u16,
+        };
+        let mut done = 0;
+        while done < whole {
+            let is_last = done.saturating_add(1) == count;
+            if self.add_headers(is_last.then_some(last_headers)).is_err() {
+                break;
+            }
+            done = done.saturating_add(1);
         }
-        added.is_ok()
+        self.full = done < count || last_len < self.size;
+        if done < count {
+            let data = self.size.saturating_mul(done.into());
+            let kept = before
+                .saturating_add(data)
+                .saturating_add(self.headers_len.saturating_mul(done.into()));
+            // CAST: No longer than it is.
+            // SAFETY: By the type invariant of the packet, and no longer than it is.
+            unsafe { c::superp_run_trim(self.skb.as_ptr(), kept as u32) };
+        }
+        done
     }
 
-    fn add_headers(&mut self, headers: &[u8]) -> Result {
-        let n = headers.len().try_into().map_err(|_| EMSGSIZE)?;
-        let packet_len = self.headers.saturating_add(self.size);
-        let packet_len = packet_len.try_into().map_err(|_| EMSGSIZE)?;
+    /// Puts the headers of the next packet behind those that are there: these, or what continues the last ones.
+    fn add_headers(&mut self, headers: Option<&[u8]>) -> Result {
+        let own = self.headers.get_mut(..self.headers_len).ok_or(EINVAL)?;
+        let headers = match headers {
+            Some(headers) => headers,
+            None => {
+                wire::Run::advance(own, self.size).ok_or(EINVAL)?;
+                own
+            }
+        };
+        let packet_len = self.headers_len.saturating_add(self.size).try_into()?;
+        let (start, n) = (headers.as_ptr(), headers.len().try_into()?);
         // SAFETY: By the type invariant of the packet; there are `n` bytes.
-        to_result(unsafe { c::superp_run_add(self.skb.as_ptr(), headers.as_ptr(), n, packet_len) })
+        to_result(unsafe { c::superp_run_add(self.skb.as_ptr(), start, n, packet_len) })
     }
 
     /// The packet that they are now.
@@ -121,6 +159,18 @@ impl SkBuff {
             len: headers.checked_add(len)?,
             shift: data.checked_sub(headers)?,
         })
+    }
+
+    /// A received run as one: the first packet with the data of all, and what they are. `None` if each is to be
+    /// looked at by itself.
+    pub(crate) fn whole(&self) -> Option<(Part<'_>, wire::Run<'_>)> {
+        let first = self.part(0)?;
+        let headers = first.head.len();
+        let (_, front) = first.at(headers);
+        let data = self.len().checked_sub(front)?;
+        let (count, size) = (self.packets() as usize, first.len.checked_sub(headers)?);
+        let run = wire::Run::parse(self.head().get(..front)?, count, size, data)?;
+        Some((first, run))
     }
 
     /// The `i`th packet of a received run as one of its own, which shares the data; `common` bytes in front are
