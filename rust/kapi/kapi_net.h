@@ -5,6 +5,7 @@
 #include <linux/types.h>
 
 struct net;
+struct superp_cells;
 
 /* What happened to a device. */
 #define SUPERP_DEV_UP		1
@@ -27,6 +28,8 @@ struct superp_device_info {
 int superp_net_register(void);
 void superp_net_unregister(void);
 void *superp_net_node(const struct net *net);
+struct superp_cells *superp_net_cells(const struct net *net);
+void *superp_net_cells_node(const struct superp_cells *cells);
 
 bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info *info);
 bool superp_is_local_address(struct net *net, const u8 addr[16]);

@@ -6,12 +6,15 @@
 
 struct net;
 struct sk_buff;
+struct sk_buff_head;
+struct superp_cells;
 struct superp_udp_ip;
 struct superp_udp_port;
 
 void superp_rx_register(u16 ethertype, u16 lite);
 void superp_rx_unregister(void);
 void superp_rx_detach(struct sk_buff *skb);
+void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames);
 
 struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err);
 void superp_udp_port_close(struct superp_udp_port *udp);

@@ -10,17 +10,21 @@
 #include <net/netns/generic.h>
 #include <net/route.h>
 
+#include "kapi_cells.h"
 #include "kapi_defer.h"
 #include "kapi_net.h"
+#include "kapi_rx.h"
 
 /**
  * struct superp_pernet - what a network namespace keeps for this module
  * @node: the Rust side's node, a counted reference
  * @leaving: the same, while the namespace is taken down
+ * @cells: collect SUNH frames
  */
 struct superp_pernet {
 	void __rcu *node;
 	void *leaving;
+	struct superp_cells cells;
 };
 
 static unsigned int superp_net_id;
@@ -42,15 +46,49 @@ void *superp_net_node(const struct net *net)
 	return rcu_dereference(superp_pernet(net)->node);
 }
 
+/**
+ * superp_net_cells - what collects SUNH frames of a namespace
+ * @net: the namespace
+ *
+ * Context: under rcu_read_lock(), where there is a node.
+ */
+struct superp_cells *superp_net_cells(const struct net *net)
+{
+	return &superp_pernet(net)->cells;
+}
+
+/**
+ * superp_net_cells_node - the node whose SUNH frames are collected there
+ * @cells: of superp_net_cells()
+ *
+ * Context and return value: as superp_net_node().
+ */
+void *superp_net_cells_node(const struct superp_cells *cells)
+{
+	return rcu_dereference(container_of(cells, struct superp_pernet, cells)->node);
+}
+
 static int __net_init superp_net_init(struct net *net)
 {
-	int err = -ENOMEM;
-	void *node = superp_rust_net_init(net, &err);
+	struct superp_pernet *pernet = superp_pernet(net);
+	void *node;
+	int err;
 
+	err = superp_cells_init(&pernet->cells, superp_rx_deliver);
+	if (err)
+		goto fail;
+	err = -ENOMEM;
+	node = superp_rust_net_init(net, &err);
 	if (!node)
-		return err;
-	rcu_assign_pointer(superp_pernet(net)->node, node);
+		goto fail;
+	rcu_assign_pointer(pernet->node, node);
 	return 0;
+
+fail:
+	superp_cells_stop(&pernet->cells);
+	synchronize_net();
+	superp_cells_free(&pernet->cells);
+	return err;
 }
 
 static void __net_exit superp_net_exit_batch(struct list_head *nets)
@@ -66,8 +104,12 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 		RCU_INIT_POINTER(pernet->node, NULL);
 	}
 	synchronize_rcu();
+	list_for_each_entry(net, nets, exit_list)
+		superp_cells_stop(&superp_pernet(net)->cells);
+	synchronize_net();
 	list_for_each_entry(net, nets, exit_list) {
 		pernet = superp_pernet(net);
+		superp_cells_free(&pernet->cells);
 		if (pernet->leaving)
 			superp_rust_net_free(pernet->leaving);
 	}

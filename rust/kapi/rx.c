@@ -4,6 +4,7 @@
 #include <net/dst.h>
 
 #include "kapi_burst.h"
+#include "kapi_cells.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
 #include "kapi_run.h"
@@ -36,13 +37,69 @@ void superp_rx_detach(struct sk_buff *skb)
 
 static struct packet_type superp_lite_packet_type;
 
+/* What a frame in a cell carries along. */
+struct superp_rx_cb {
+	u32 ifindex;
+	bool lite;
+};
+
+static struct superp_rx_cb *superp_rx_cb(const struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct superp_rx_cb) > sizeof_field(struct sk_buff, cb));
+	return (struct superp_rx_cb *)skb->cb;
+}
+
+/* The next frames that came by one device, in the same way; NULL without any that can be. */
+static struct sk_buff *superp_rx_next(struct sk_buff_head *frames, struct superp_rx_cb *cb)
+{
+	struct sk_buff *skb, *first = NULL, **last = &first;
+
+	while ((skb = skb_peek(frames))) {
+		const struct superp_rx_cb *own = superp_rx_cb(skb);
+
+		if (first && (own->ifindex != cb->ifindex || own->lite != cb->lite))
+			break;
+		*cb = *own;
+		__skb_unlink(skb, frames);
+		if (!superp_run_note(skb, SUPERP_PATH_SUNH_SIZE)) {
+			kfree_skb_reason(skb, SKB_DROP_REASON_SKB_BAD_GSO);
+			continue;
+		}
+		*last = skb;
+		last = &skb->next;
+	}
+	return first;
+}
+
+/**
+ * superp_rx_deliver - hand on frames that came together
+ * @cells: where they were collected
+ * @frames: these; those that nobody takes stay
+ *
+ * Context: softirq.
+ */
+void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
+{
+	struct superp_rx_cb cb;
+	struct sk_buff *skb;
+	void *node;
+
+	rcu_read_lock();
+	node = superp_net_cells_node(cells);
+	while (node && (skb = superp_rx_next(frames, &cb)))
+		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
+	rcu_read_unlock();
+}
+
 /* A frame or, from a device that did not need to take them apart, several of one sender. */
 static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
 			  struct net_device *orig_dev)
 {
-	bool lite = type == &superp_lite_packet_type;
+	struct superp_rx_cb cb = { dev->ifindex, type == &superp_lite_packet_type };
+	struct superp_cells *cells = superp_net_cells(dev_net(dev));
 	void *node = superp_net_node(dev_net(dev));
 	struct sk_buff *part;
+	bool several;
 
 	if (skb->pkt_type != PACKET_HOST || !node) {
 		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
@@ -51,19 +108,23 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (!skb)
 		return NET_RX_DROP;
-	if (skb_is_gso(skb)) {
+	several = skb_is_gso(skb);
+	if (several) {
 		skb = superp_burst_split(skb, SUPERP_PATH_SUNH_SIZE);
 		if (!skb)
 			return NET_RX_DROP;
 	}
 	for (part = skb; part; part = part->next) {
 		superp_rx_detach(part);
-		if (!superp_run_note(part, SUPERP_PATH_SUNH_SIZE)) {
-			kfree_skb_list_reason(skb, SKB_DROP_REASON_SKB_BAD_GSO);
-			return NET_RX_DROP;
-		}
+		*superp_rx_cb(part) = cb;
 	}
-	superp_rust_rx_sunh(node, dev->ifindex, lite, skb);
+	/* Alone it does not wait: a round of NAPI costs more than what there is to gain. */
+	if (several || superp_cells_waiting(cells)) {
+		superp_cells_queue(cells, skb);
+	} else {
+		superp_run_note(skb, SUPERP_PATH_SUNH_SIZE);
+		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
+	}
 	return NET_RX_SUCCESS;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/local_lock.h>
 #include <linux/net.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
@@ -13,44 +12,26 @@
 #include <net/udp_tunnel.h>
 
 #include "kapi_burst.h"
+#include "kapi_cells.h"
 #include "kapi_defer.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
 #include "kapi_run.h"
 #include "kapi_rx.h"
 
-/* So many packets do not wait for more to go with them. */
-#define SUPERP_UDP_BATCH	64
-
-/**
- * struct superp_udp_cell - datagrams that came in on a processor
- * @lock: held for @packets
- * @packets: those that go on together, in their order
- * @napi: hands them on when UDP has delivered all it has
- * @udp: the port
- */
-struct superp_udp_cell {
-	local_lock_t lock;
-	struct sk_buff_head packets;
-	struct napi_struct napi;
-	struct superp_udp_port *udp;
-};
-
 /**
  * struct superp_udp_port - the sockets behind a UDP port
  * @net: the namespace; NULL when it is closed
  * @v4: for IPv4
  * @v6: for IPv6, or NULL if there is none
- * @dummy: stands for a device, for NAPI
- * @cells: of each processor
+ * @cells: collect packets, which UDP delivers one after the other
  * @work: frees this
  */
 struct superp_udp_port {
 	struct net *net;
 	struct socket *v4;
 	struct socket *v6;
-	struct net_device *dummy;
-	struct superp_udp_cell __percpu *cells;
+	struct superp_cells cells;
 	struct rcu_work work;
 };
 
@@ -67,8 +48,9 @@ static struct superp_udp_cb *superp_udp_cb(const struct sk_buff *skb)
 }
 
 /* Hands packets on: those of one sender that follow each other go together. */
-static void superp_udp_deliver(const struct superp_udp_port *udp, struct sk_buff_head *packets)
+static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *packets)
 {
+	struct superp_udp_port *udp = container_of(cells, struct superp_udp_port, cells);
 	struct sk_buff *skb, *first, *last;
 	struct superp_udp_cb cb;
 	const struct net *net;
@@ -95,45 +77,6 @@ static void superp_udp_deliver(const struct superp_udp_port *udp, struct sk_buff
 			kfree_skb_list_reason(first, SKB_DROP_REASON_SKB_BAD_GSO);
 	}
 	rcu_read_unlock();
-	__skb_queue_purge(packets);
-}
-
-static int superp_udp_poll(struct napi_struct *napi, int budget)
-{
-	struct superp_udp_cell *cell = container_of(napi, struct superp_udp_cell, napi);
-	struct superp_udp_port *udp = cell->udp;
-	struct sk_buff_head packets;
-	int work;
-
-	__skb_queue_head_init(&packets);
-	local_lock_nested_bh(&udp->cells->lock);
-	skb_queue_splice_init(&cell->packets, &packets);
-	local_unlock_nested_bh(&udp->cells->lock);
-	work = min_t(int, skb_queue_len(&packets), budget - 1);
-	superp_udp_deliver(udp, &packets);
-	napi_complete_done(napi, work);
-	return work;
-}
-
-/* In softirq. The packets, a list, go on with others of the same round of the network stack. */
-static void superp_udp_queue(struct superp_udp_port *udp, struct sk_buff *list)
-{
-	struct superp_udp_cell *cell;
-	struct sk_buff *skb, *next;
-	struct sk_buff_head full;
-
-	__skb_queue_head_init(&full);
-	local_lock_nested_bh(&udp->cells->lock);
-	cell = this_cpu_ptr(udp->cells);
-	if (skb_queue_empty(&cell->packets))
-		napi_schedule(&cell->napi);
-	skb_list_walk_safe(list, skb, next)
-		__skb_queue_tail(&cell->packets, skb);
-	if (skb_queue_len(&cell->packets) >= SUPERP_UDP_BATCH)
-		skb_queue_splice_init(&cell->packets, &full);
-	local_unlock_nested_bh(&udp->cells->lock);
-	if (!skb_queue_empty(&full))
-		superp_udp_deliver(udp, &full);
 }
 
 /* Called under RCU; the checksum has been verified, the length is that of the UDP header. */
@@ -176,7 +119,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 		*superp_udp_cb(part) = cb;
 	}
 	if (skb)
-		superp_udp_queue(udp, skb);
+		superp_cells_queue(&udp->cells, skb);
 	return 0;
 }
 
@@ -215,49 +158,14 @@ static int superp_udp_sock(struct superp_udp_port *udp, u8 family, u16 port, str
 	return 0;
 }
 
-static int superp_udp_init_cells(struct superp_udp_port *udp)
-{
-	struct superp_udp_cell *cell;
-	int cpu;
-
-	udp->dummy = alloc_netdev_dummy(0);
-	if (!udp->dummy)
-		return -ENOMEM;
-	udp->cells = alloc_percpu(struct superp_udp_cell);
-	if (!udp->cells)
-		return -ENOMEM;
-	for_each_possible_cpu(cpu) {
-		cell = per_cpu_ptr(udp->cells, cpu);
-		cell->udp = udp;
-		local_lock_init(&cell->lock);
-		__skb_queue_head_init(&cell->packets);
-		set_bit(NAPI_STATE_NO_BUSY_POLL, &cell->napi.state);
-		netif_napi_add(udp->dummy, &cell->napi, superp_udp_poll);
-		napi_enable(&cell->napi);
-	}
-	return 0;
-}
-
 /* Nothing comes in by the sockets any more. */
 static void superp_udp_free(struct work_struct *work)
 {
 	struct superp_udp_port *udp = container_of(to_rcu_work(work), struct superp_udp_port, work);
-	struct superp_udp_cell *cell;
-	int cpu;
 
-	if (udp->cells) {
-		for_each_possible_cpu(cpu) {
-			cell = per_cpu_ptr(udp->cells, cpu);
-			napi_disable(&cell->napi);
-			__netif_napi_del(&cell->napi);
-			__skb_queue_purge(&cell->packets);
-		}
-		/* As __netif_napi_del() wants it. */
-		synchronize_net();
-		free_percpu(udp->cells);
-	}
-	if (udp->dummy)
-		free_netdev(udp->dummy);
+	superp_cells_stop(&udp->cells);
+	synchronize_net();
+	superp_cells_free(&udp->cells);
 	kfree(udp);
 }
 
@@ -283,7 +191,7 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 		return NULL;
 	udp->net = net;
 	INIT_RCU_WORK(&udp->work, superp_udp_free);
-	*err = superp_udp_init_cells(udp);
+	*err = superp_cells_init(&udp->cells, superp_udp_deliver);
 	if (*err)
 		goto fail;
 	*err = superp_udp_sock(udp, AF_INET, port, &udp->v4);

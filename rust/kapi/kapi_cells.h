@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _SUPERP_KAPI_CELLS_H
+#define _SUPERP_KAPI_CELLS_H
+
+#include <linux/types.h>
+
+struct net_device;
+struct sk_buff;
+struct sk_buff_head;
+struct superp_cell;
+
+/**
+ * struct superp_cells - packets that came in, until the round of the network stack in which they came is over
+ * @deliver: hands packets on, in softirq; what it leaves is freed
+ * @dummy: stands for a device, for NAPI
+ * @cell: of each processor
+ */
+struct superp_cells {
+	void (*deliver)(struct superp_cells *cells, struct sk_buff_head *packets);
+	struct net_device *dummy;
+	struct superp_cell __percpu *cell;
+};
+
+int superp_cells_init(struct superp_cells *cells,
+		      void (*deliver)(struct superp_cells *cells, struct sk_buff_head *packets));
+void superp_cells_stop(struct superp_cells *cells);
+void superp_cells_free(struct superp_cells *cells);
+bool superp_cells_waiting(struct superp_cells *cells);
+void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list);
+
+#endif /* _SUPERP_KAPI_CELLS_H */
