@@ -74,8 +74,9 @@ impl<A: Slabs> Connection<A> {
     /// [`Self::next_transmit`] would, one after the other, at the cost of little more than one. Gives how many;
     /// `transmit` is the last of them, and [`Transmit::nth`] gives the others.
     pub fn follow(&mut self, now: u64, transmit: &mut Transmit, most: u16) -> u16 {
-        let simple = self.running() && !self.config.lite && !self.probe && self.send.is_calm();
-        if !simple {
+        // As nearly always with small ones: it was the only packet.
+        let last = transmit.tal.eom || matches!(transmit.payload, Payload::None);
+        if last || !self.running() || self.config.lite || self.probe || !self.send.is_calm() {
             return 0;
         }
         let room = self.send.room(self.receive.ack_psn());
