@@ -170,7 +170,15 @@ impl End {
         self.conn.set_lane((now >> 16) as u8);
         let mut transmit = Transmit::default();
         while self.conn.next_transmit(now, &mut transmit) {
-            packets.push(self.packet(&transmit));
+            let first = transmit;
+            packets.push(self.packet(&first));
+            let count = self.conn.follow(now, &mut transmit, 5);
+            for n in 1..count {
+                packets.push(self.packet(&first.nth(n, &transmit)));
+            }
+            if count > 0 {
+                packets.push(self.packet(&transmit));
+            }
             assert!(packets.len() <= most, "there is no end of packets");
         }
         self.events();
