@@ -7,14 +7,15 @@ use crate::proto::wire::{self, Packet, ONE_OP_MAX};
 use core::slice;
 use kernel::{error::to_result, prelude::*};
 
-/// A packet to which those after it are added, which continue it.
+/// A packet to which those after it are added, once, which continue it.
 pub(crate) struct Run {
     skb: SkBuff,
-    /// Headers of the last packet.
+    /// Headers of the packet that others are added to.
     headers: [u8; ONE_OP_MAX],
     headers_len: usize,
-    /// Bytes of data of the first packet.
+    /// Bytes of its data.
     size: usize,
+    /// Nothing is added any more.
     full: bool,
 }
 
@@ -35,7 +36,7 @@ impl Run {
         }
     }
 
-    /// Adds packets that continue the last one, at most `count`. `last` are the headers of the last of them, and its
+    /// Adds packets that continue the first one, at most `count`, and none a second time. `last` are the headers of the last of them, and its
     /// bytes of data; the others have as many as the first. `attach` appends so many bytes of data as pages, or as
     /// many of them as there is room for and an error. Gives how many packets were added. Any context.
     pub(crate) fn extend(
@@ -50,6 +51,7 @@ impl Run {
         if self.full || !fits || count == 0 {
             return 0;
         }
+        self.full = true;
         let before = self.skb.len();
         let attached = attach(&mut self.skb, others.saturating_add(last_len));
         let added = self.skb.len().saturating_sub(before);
@@ -69,7 +71,6 @@ impl Run {
             }
             done = done.saturating_add(1);
         }
-        self.full = done < count || last_len < self.size;
         if done < count {
             let data = self.size.saturating_mul(done.into());
             let kept = before
