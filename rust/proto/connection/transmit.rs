@@ -80,8 +80,8 @@ impl<A: Slabs> Connection<A> {
             return 0;
         }
         let room = self.send.room(self.receive.ack_psn());
-        // Several have to be alike: PSNs that go on, also behind one that is sent again, and acknowledgements that do
-        // not take turns with NACKs.
+        // Several have to be alike: their PSNs go on, which they do not behind one that is sent again, and their
+        // acknowledgements do not take turns with NACKs.
         let goes_on = transmit.psn.wrapping_add(1) == self.send.next_spsn();
         let most = match goes_on && self.receive.unnamed() == 0 {
             true => most,
