@@ -28,7 +28,9 @@ use crate::{
     },
     netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{wire::UdpIp, Activity, Config, DropReason, Partition, Quarantine, ReceiveBudget},
+    proto::{
+        wire::UdpIp, Activity, Config, Departed, DropReason, Partition, Quarantine, ReceiveBudget,
+    },
     qp::Qp,
     region::{Region, Space},
 };
@@ -115,6 +117,9 @@ pub(crate) struct Node {
     ranges: Ranges,
     #[pin]
     qps: RcuMap<Qp>,
+    /// Under the lock of at most one connection.
+    #[pin]
+    departed: SpinLockBh<Departed<Kernel>>,
     /// By SUNH address.
     #[pin]
     routes: RcuMap<Route>,
@@ -148,6 +153,7 @@ impl Node {
                 regions <- RcuMap::new(),
                 ranges: Ranges::new()?,
                 qps <- RcuMap::new(),
+                departed <- new_spinlock_bh!(Departed::new().ok_or(ENOMEM)?, "superp_departed"),
                 routes <- RcuMap::new(),
                 forwarding: Atomic::new(false),
                 forwarded: Atomic::new(0),
@@ -201,6 +207,10 @@ impl Node {
 
     pub(crate) fn qps(&self) -> &RcuMap<Qp> {
         &self.qps
+    }
+
+    pub(crate) fn departed(&self) -> &SpinLockBh<Departed<Kernel>> {
+        &self.departed
     }
 
     pub(crate) fn report_limit(&self) -> &ReportLimit {

@@ -11,7 +11,7 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff},
+    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff, timer},
     node::Node,
     proto::Code,
     ring::{Claim, Queue},
@@ -199,6 +199,12 @@ impl Node {
         Err(eaddrinuse())
     }
 
+    /// The queue pair of a context is about to end: what peers send there from now on waits, until they
+    /// have had time to end, too. Process context.
+    pub(crate) fn qp_departs(&self, qp: &Qp) {
+        self.departed().lock().put(qp.qpn(), timer::now());
+    }
+
     /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
     /// Process context.
     pub(crate) fn qp_unbind(&self, qp: &Qp) {
@@ -219,6 +225,15 @@ impl Node {
     /// The bound queue pair with the lowest number from `from` on, with its number.
     pub(crate) fn qp_next(&self, from: u32) -> Option<(u32, Arc<Qp>)> {
         self.qps().next(from)
+    }
+
+    /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
+    /// connection's lock may be held.
+    pub(crate) fn qp_missing(&self, qpn: u32) -> Code {
+        match self.departed().lock().contains(qpn, timer::now()) {
+            true => Code::NO_RECEIVE_BUFFER,
+            false => Code::NO_QUEUE_PAIR,
+        }
     }
 
     /// The queue pair `qpn`. Any context.

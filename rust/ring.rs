@@ -407,6 +407,7 @@ impl Context {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
         let qp = self.qps.get(id).ok_or(ENOENT)?;
+        self.node.qp_departs(&qp);
         if let Some(queue) = qp.ring() {
             queue.close();
         }
@@ -472,6 +473,7 @@ impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
         self.hub.sock.clear();
         for (_, qp) in self.qps.iter() {
+            self.node.qp_departs(&qp);
             if let Some(queue) = qp.ring() {
                 queue.close();
             }

@@ -150,14 +150,6 @@ impl Receiver {
             let _ = self.refusing.remove(index);
         }
     }
-
-    /// Refuses for want of a buffer; the sender repeats.
-    fn refuse(&mut self, qpn: u32, ext: bool) -> Code {
-        if ext && !self.is_refusing(qpn) && self.refusing.push_within_capacity(qpn).is_err() {
-            return Code::RESOURCES;
-        }
-        Code::NO_RECEIVE_BUFFER
-    }
 }
 
 /// The owner of the core while one packet is processed.
@@ -195,7 +187,8 @@ impl Target<'_> {
     }
 
     fn queue_pair(&self, qpn: u32) -> Result<Arc<Qp>, Code> {
-        self.conn.node.qp(qpn).ok_or(Code::NO_QUEUE_PAIR)
+        let node = &self.conn.node;
+        node.qp(qpn).ok_or_else(|| node.qp_missing(qpn))
     }
 
     /// Hands a whole message to the program, or refuses it. `ext`: its sender knows runs.
@@ -219,15 +212,33 @@ impl Target<'_> {
         self.answer(qpn, ext, room)
     }
 
+    /// Refuses for want of a buffer; the sender repeats.
+    fn refuse(&mut self, qpn: u32, ext: bool) -> Code {
+        if !ext || self.rx.is_refusing(qpn) {
+            return Code::NO_RECEIVE_BUFFER;
+        }
+        let refusing = &mut self.rx.refusing;
+        if refusing.len() >= REFUSING_MAX {
+            let ended = |qpn: &u32| self.conn.node.qp(*qpn).is_none();
+            if let Some(index) = refusing.iter().position(ended) {
+                let _ = refusing.remove(index);
+            }
+        }
+        match refusing.push_within_capacity(qpn) {
+            Ok(()) => Code::NO_RECEIVE_BUFFER,
+            Err(_) => Code::RESOURCES,
+        }
+    }
+
     /// What the sender is told of a message that a queue pair did not take.
     fn answer<T>(&mut self, qpn: u32, ext: bool, taken: Result<T, Refused>) -> Result<T, Code> {
         taken.map_err(|refused| match refused {
             Refused::NoBuffer => {
                 count(&mut self.stats.rx_no_buffer, 1);
-                self.rx.refuse(qpn, ext)
+                self.refuse(qpn, ext)
             }
             Refused::TooLong => Code::RECEIVE_BUFFER_TOO_SHORT,
-            Refused::NoQp => Code::NO_QUEUE_PAIR,
+            Refused::NoQp => self.conn.node.qp_missing(qpn),
         })
     }
 
@@ -503,7 +514,7 @@ impl Owner for Target<'_> {
         };
         match SkBuff::alloc(0, 0) {
             Some(empty) => self.deliver(&qp, qpn, empty, beside, true),
-            None => Err(self.rx.refuse(qpn, true)),
+            None => Err(self.refuse(qpn, true)),
         }
     }
 

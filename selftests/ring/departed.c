@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Messages to queue pairs that have ended: who leaves first must not spoil it for the other. */
+#include "superp_ring.h"
+
+#define AREA 65536
+#define WAIT_MS 20000
+#define FAILED(token) ((int64_t)SUPERP_ERR_NO_QP << 32 | (token))
+/* That many queue pairs may be refusing messages of a connection at a time. */
+#define REFUSING 256
+
+FIXTURE(departed)
+{
+	int cid;
+	struct ring_side a, b;
+};
+
+FIXTURE_VARIANT(departed)
+{
+	struct conn_options options;
+};
+
+FIXTURE_VARIANT_ADD(departed, sunh)
+{
+	.options = { .encap = SUPERP_ENCAP_SUNH },
+};
+
+FIXTURE_VARIANT_ADD(departed, udp4_strict)
+{
+	.options = { .encap = SUPERP_ENCAP_UDP4, .strict = true },
+};
+
+FIXTURE_SETUP(departed)
+{
+	self->cid = conn_id();
+	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
+	ASSERT_EQ(0, ring_side_up(&self->a, &node_a, 2 * REFUSING, AREA));
+	ASSERT_EQ(0, ring_side_up(&self->b, &node_b, 4, AREA));
+	ASSERT_EQ(0, qp_connect(&self->a.context, &self->a.qp, &node_b, variant->options.encap, self->b.qp.qpn));
+	ASSERT_EQ(0, qp_connect(&self->b.context, &self->b.qp, &node_a, variant->options.encap, self->a.qp.qpn));
+}
+
+FIXTURE_TEARDOWN(departed)
+{
+	context_close(&self->a.context);
+	context_close(&self->b.context);
+	conn_down(self->cid);
+}
+
+static int send_message(struct ring_side *side, struct qp *qp, uint64_t token)
+{
+	struct superp_sqe entry = sqe_of(SUPERP_OP_SEND, &side->mr, 0, NULL, 0, 64);
+
+	entry.token = token;
+	return post(&side->context, qp, &entry);
+}
+
+/* Waits for a completion: its token, with the major code in the upper half; -1: there is none. */
+static int64_t next(struct cq *cq, int ms)
+{
+	struct superp_cqe completion;
+
+	if (!cq_wait(cq, &completion, ms))
+		return -1;
+	return (int64_t)completion.major << 32 | completion.token;
+}
+
+TEST_F(departed, message_to_it__waits_until_the_sender_has_had_time_to_leave)
+{
+	struct ring_side *a = &self->a, *b = &self->b;
+
+	ASSERT_EQ(0, ring_destroy(&b->context, SUPERP_IOC_RQP_DESTROY, b->qp.id));
+	ASSERT_EQ(0, send_message(a, &a->qp, 1));
+	EXPECT_EQ(-1, next(&a->send_cq, 1000));
+	EXPECT_EQ(FAILED(1), next(&a->send_cq, WAIT_MS));
+}
+
+TEST_F(departed, message_that_found_no_buffer__waits_on_when_its_context_ends)
+{
+	struct ring_side *a = &self->a, *b = &self->b;
+
+	ASSERT_EQ(0, send_message(a, &a->qp, 1));
+	ASSERT_EQ(-1, next(&a->send_cq, 50));
+	/* Maps keep a context. */
+	munmap(b->qp.map, b->qp.size);
+	munmap(b->send_cq.map, b->send_cq.size);
+	munmap(b->recv_cq.map, b->recv_cq.size);
+	context_close(&b->context);
+	EXPECT_EQ(-1, next(&a->send_cq, 1000));
+	EXPECT_EQ(FAILED(1), next(&a->send_cq, WAIT_MS));
+}
+
+TEST_F(departed, message_to_a_number_that_none_had__fails_at_once)
+{
+	struct ring_side *a = &self->a;
+	struct qp qp;
+
+	ASSERT_EQ(0, qp_create(&a->context, &qp, &a->send_cq, 1, NULL, 0));
+	ASSERT_EQ(0, qp_connect(&a->context, &qp, &node_b, variant->options.encap, 99));
+	ASSERT_EQ(0, send_message(a, &qp, 1));
+	EXPECT_EQ(FAILED(1), next(&a->send_cq, 1000));
+}
+
+TEST_F(departed, ones_that_refused__make_room_for_others)
+{
+	struct ring_side *a = &self->a, *b = &self->b;
+	int encap = variant->options.encap, i;
+	struct superp_rqe entry = { .addr = b->mr.addr, .key = b->mr.key, .length = 64, .token = 9 };
+	struct qp here[REFUSING], there[REFUSING];
+
+	for (i = 0; i < REFUSING; i++) {
+		ASSERT_EQ(0, qp_create(&b->context, &there[i], &b->send_cq, 1, &b->recv_cq, 1));
+		ASSERT_EQ(0, qp_create(&a->context, &here[i], &a->send_cq, 1, NULL, 0));
+		ASSERT_EQ(0, qp_connect(&a->context, &here[i], &node_b, encap, there[i].qpn));
+		ASSERT_EQ(0, send_message(a, &here[i], i));
+	}
+	ASSERT_EQ(-1, next(&a->send_cq, 100));
+	for (i = 0; i < REFUSING; i++)
+		ASSERT_EQ(0, ring_destroy(&b->context, SUPERP_IOC_RQP_DESTROY, there[i].id));
+	for (i = 0; i < REFUSING; i++)
+		ASSERT_EQ(SUPERP_ERR_NO_QP, next(&a->send_cq, WAIT_MS) >> 32);
+	ASSERT_EQ(0, send_message(a, &a->qp, 1000));
+	ASSERT_EQ(-1, next(&a->send_cq, 50));
+	ASSERT_EQ(true, rq_put(&b->qp, &entry));
+	EXPECT_EQ(1000, next(&a->send_cq, WAIT_MS));
+	EXPECT_EQ(9, next(&b->recv_cq, WAIT_MS));
+}
+
+SUPERP_TEST_MAIN
