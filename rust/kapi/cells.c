@@ -118,46 +118,38 @@ void superp_cells_free(struct superp_cells *cells)
 }
 
 /**
- * superp_cells_waiting - does anything wait on this processor?
- * @cells: where
- *
- * What comes now would overtake it.
- *
- * Context: softirq.
- */
-bool superp_cells_waiting(struct superp_cells *cells)
-{
-	bool waiting;
-
-	local_lock_nested_bh(&cells->cell->lock);
-	waiting = !skb_queue_empty(&this_cpu_ptr(cells->cell)->packets);
-	local_unlock_nested_bh(&cells->cell->lock);
-	return waiting;
-}
-
-/**
  * superp_cells_queue - have packets go on with others of the same round
  * @cells: where
  * @list: the packets, given up
+ * @more: it is known that others follow
+ *
+ * One that is alone goes on at once, unless it would overtake others: a round of NAPI costs more than what
+ * there is to gain.
  *
  * Context: softirq.
  */
-void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list)
+void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list, bool more)
 {
 	struct superp_cell *cell;
 	struct sk_buff *skb, *next;
-	struct sk_buff_head full;
+	struct sk_buff_head ready;
+	bool first;
 
-	__skb_queue_head_init(&full);
+	__skb_queue_head_init(&ready);
 	local_lock_nested_bh(&cells->cell->lock);
 	cell = this_cpu_ptr(cells->cell);
-	if (skb_queue_empty(&cell->packets))
-		napi_schedule(&cell->napi);
-	skb_list_walk_safe(list, skb, next)
-		__skb_queue_tail(&cell->packets, skb);
-	if (skb_queue_len(&cell->packets) >= SUPERP_CELLS_BATCH)
-		skb_queue_splice_init(&cell->packets, &full);
+	first = skb_queue_empty(&cell->packets);
+	if (first && !more && !list->next) {
+		__skb_queue_tail(&ready, list);
+	} else {
+		if (first)
+			napi_schedule(&cell->napi);
+		skb_list_walk_safe(list, skb, next)
+			__skb_queue_tail(&cell->packets, skb);
+		if (skb_queue_len(&cell->packets) >= SUPERP_CELLS_BATCH)
+			skb_queue_splice_init(&cell->packets, &ready);
+	}
 	local_unlock_nested_bh(&cells->cell->lock);
-	if (!skb_queue_empty(&full))
-		superp_cells_deliver(cells, &full);
+	if (!skb_queue_empty(&ready))
+		superp_cells_deliver(cells, &ready);
 }

@@ -25,7 +25,6 @@ int superp_cells_init(struct superp_cells *cells,
 		      void (*deliver)(struct superp_cells *cells, struct sk_buff_head *packets));
 void superp_cells_stop(struct superp_cells *cells);
 void superp_cells_free(struct superp_cells *cells);
-bool superp_cells_waiting(struct superp_cells *cells);
-void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list);
+void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list, bool more);
 
 #endif /* _SUPERP_KAPI_CELLS_H */

@@ -18,6 +18,7 @@
 #include <net/udp_tunnel.h>
 
 #include "kapi_burst.h"
+#include "kapi_ip.h"
 #include "kapi_path.h"
 #include "kapi_run.h"
 
@@ -610,8 +611,8 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, st
 	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(&rt->dst);
 	ip->saddr = saddr;
 	ip->daddr = daddr;
-	__ip_select_ident(path->net, ip, skb_shinfo(skb)->gso_segs ? : 1);
-	err = ip_local_out(path->net, NULL, skb);
+	ip_select_ident_segs(path->net, skb, NULL, skb_shinfo(skb)->gso_segs ? : 1);
+	err = superp_ip_output4(path->net, skb);
 	return err > 0 ? net_xmit_errno(err) : err;
 }
 

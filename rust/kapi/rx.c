@@ -97,11 +97,10 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 {
 	struct superp_rx_cb cb = { dev->ifindex, type == &superp_lite_packet_type };
 	struct superp_cells *cells = superp_net_cells(dev_net(dev));
-	void *node = superp_net_node(dev_net(dev));
 	struct sk_buff *part;
 	bool several;
 
-	if (skb->pkt_type != PACKET_HOST || !node) {
+	if (skb->pkt_type != PACKET_HOST || !superp_net_node(dev_net(dev))) {
 		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
 		return NET_RX_DROP;
 	}
@@ -118,13 +117,7 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 		superp_rx_detach(part);
 		*superp_rx_cb(part) = cb;
 	}
-	/* Alone it does not wait: a round of NAPI costs more than what there is to gain. */
-	if (several || superp_cells_waiting(cells)) {
-		superp_cells_queue(cells, skb);
-	} else {
-		superp_run_note(skb, SUPERP_PATH_SUNH_SIZE);
-		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
-	}
+	superp_cells_queue(cells, skb, several);
 	return NET_RX_SUCCESS;
 }
 

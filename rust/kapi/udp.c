@@ -87,8 +87,10 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	struct in6_addr *source = (struct in6_addr *)cb.header.source;
 	struct in6_addr *destination = (struct in6_addr *)cb.header.destination;
 	struct sk_buff *part;
+	bool more;
 
 	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
+	more = skb->next;
 	skb_mark_not_on_list(skb);
 	if (!udp || !pskb_may_pull(skb, sizeof(struct udphdr))) {
 		kfree_skb(skb);
@@ -109,6 +111,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	cb.header.sport = ntohs(udp_hdr(skb)->source);
 	__skb_pull(skb, sizeof(struct udphdr));
 	if (skb_is_gso(skb)) {
+		more = true;
 		skb->encapsulation = 0;
 		skb_reset_network_header(skb);
 		skb_reset_transport_header(skb);
@@ -119,7 +122,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 		*superp_udp_cb(part) = cb;
 	}
 	if (skb)
-		superp_cells_queue(&udp->cells, skb);
+		superp_cells_queue(&udp->cells, skb, more);
 	return 0;
 }
 

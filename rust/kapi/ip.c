@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The way out through IPv4. Where nobody listens on it - no filter, no IPsec, no tunnel, no VRF - it comes down to
+ * a checksum, two counters and a neighbour; ip_local_out() does the same, and switches interrupts off and on at each
+ * counter where processors have no better way to add.
+ */
+#include <linux/netdevice.h>
+#include <linux/netfilter.h>
+#include <linux/skbuff.h>
+#include <net/ip.h>
+#include <net/route.h>
+#include <net/sock.h>
+
+#include "kapi_ip.h"
+
+static bool superp_ip_filtered4(const struct net *net)
+{
+#ifdef CONFIG_NETFILTER
+	return rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_OUT]) ||
+	       rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_POST_ROUTING]);
+#else
+	return false;
+#endif
+}
+
+static bool superp_ip_plain4(const struct net *net, const struct rtable *rt)
+{
+	const struct dst_entry *dst = &rt->dst;
+
+	return rt->rt_type == RTN_UNICAST && dst->output == ip_output && !dst_xfrm(dst) &&
+	       !dst->lwtstate && !netif_is_l3_slave(dst_dev(dst)) && !superp_ip_filtered4(net);
+}
+
+/**
+ * superp_ip_output4 - send a datagram
+ * @net: the namespace
+ * @skb: it, given up; it begins with its IP header, which lacks the length and the checksum, fits the
+ *       MTU of its route, as one or as a burst, and has room for the device's header
+ *
+ * Context: process or softirq, bottom halves off.
+ * Return: as ip_local_out().
+ */
+int superp_ip_output4(struct net *net, struct sk_buff *skb)
+{
+	struct rtable *rt = skb_rtable(skb);
+	struct neighbour *neigh;
+	bool is_v6gw = false;
+	int err;
+
+	if (!superp_ip_plain4(net, rt))
+		return ip_local_out(net, NULL, skb);
+	__IP_INC_STATS(net, IPSTATS_MIB_OUTREQUESTS);
+	__IP_UPD_PO_STATS(net, IPSTATS_MIB_OUT, skb->len);
+	iph_set_totlen(ip_hdr(skb), skb->len);
+	ip_send_check(ip_hdr(skb));
+	skb->dev = dst_dev(&rt->dst);
+	skb->protocol = htons(ETH_P_IP);
+	rcu_read_lock();
+	neigh = ip_neigh_for_gw(rt, skb, &is_v6gw);
+	if (IS_ERR(neigh)) {
+		err = PTR_ERR(neigh);
+		kfree_skb_reason(skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
+	} else {
+		sock_confirm_neigh(skb, neigh);
+		err = neigh_output(neigh, skb, is_v6gw);
+	}
+	rcu_read_unlock();
+	return err;
+}
