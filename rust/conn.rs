@@ -10,6 +10,7 @@ mod flow;
 mod out;
 mod partial;
 mod paths;
+mod receiver;
 mod rx;
 mod tx;
 
@@ -175,7 +176,7 @@ struct Inner {
     /// Large, and made on the stack: in its own place, so that nothing else that is made there comes on top.
     proto: KBox<Connection<Kernel>>,
     flows: flow::Flows,
-    rx: rx::Receiver,
+    rx: receiver::Receiver,
     ways: paths::Ways,
     /// Counters; `proto` is unused here.
     stats: ConnStats,
@@ -228,10 +229,10 @@ fn core(config: &Config) -> Result<KBox<Connection<Kernel>>, Refusal> {
 /// Everything that a fresh life of a connection needs, allocated outside the lock.
 fn fresh(
     config: &Config,
-) -> Result<(KBox<Connection<Kernel>>, flow::Flows, rx::Receiver), Refusal> {
+) -> Result<(KBox<Connection<Kernel>>, flow::Flows, receiver::Receiver), Refusal> {
     let proto = core(config)?;
     let flows = flow::Flows::new(proto.xid_slots());
-    let rx = rx::Receiver::new(proto.psn_slots(), proto.xid_slots()).map_err(no_memory)?;
+    let rx = receiver::Receiver::new(proto.psn_slots(), proto.xid_slots()).map_err(no_memory)?;
     Ok((proto, flows, rx))
 }
 

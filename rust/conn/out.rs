@@ -182,8 +182,11 @@ fn goes_on(transmit: &Transmit, mtu: u32) -> bool {
     transmit.tal.num_ops == 1
         && match &transmit.payload {
             Payload::Request(request) => {
-                let write = matches!(request.op, ReqOp::Write { .. } | ReqOp::WriteExt { .. });
-                write && !request.last
+                let placed = matches!(
+                    request.op,
+                    ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. }
+                );
+                placed && !request.last
             }
             // Of several the first is long.
             Payload::Reply(reply) => reply.len > mtu / 2,

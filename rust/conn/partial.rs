@@ -4,7 +4,7 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::rx::Assembly;
+use super::receiver::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
     proto::Code,

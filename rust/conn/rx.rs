@@ -2,12 +2,13 @@
 
 //! The receiving half of a connection: packets to the core, operations to memory and queue pairs.
 
-use kernel::{alloc::AllocError, prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc};
 
 use super::{
     count, first_byte,
     flow::Flows,
     partial::{Partial, Store},
+    receiver::{mark, Assembly, Filling, Receiver, REFUSING_MAX},
     Conn, ConnState, ConnStats, Inner, Kernel,
 };
 use crate::{
@@ -20,137 +21,12 @@ use crate::{
     node::{Node, BUDGET_PERIOD},
     proto::{
         wire::PdlHeader, Atomic, Block, Code, Connection, DropReason, Immediate, Owner, Packet,
-        Received, Segment, SegmentExt,
+        Received, Segment,
     },
-    qp::{Beside, Mark, MsgMeta, Qp, Refused},
+    qp::{Beside, MsgMeta, Qp, Refused},
     region::{self, Nearby},
     MAX_MESSAGE,
 };
-
-/// Queue pairs that may be refusing messages at a time; one more is answered by an error that the
-/// sender does not repeat.
-const REFUSING_MAX: usize = 256;
-/// Long messages under way at a time, each to another queue pair.
-const PARTIAL_MAX: usize = 256;
-
-/// A message, or one transaction of it, of which packets are still to come.
-pub(super) struct Assembly {
-    pub(super) qp: Arc<Qp>,
-    pub(super) qpn: u32,
-    /// Segments by their place in the message.
-    pub(super) segments: SkbQueue,
-    /// Bytes of data so far.
-    pub(super) bytes: u64,
-    /// Length of the whole message, where the packets say it.
-    message_len: Option<u32>,
-    pub(super) mark: Mark,
-}
-
-/// What all operations of a message say, where they can.
-fn mark(ext: Option<&SegmentExt>) -> Mark {
-    ext.map_or(Mark::default(), |ext| Mark {
-        imm: ext.imm,
-        solicited: ext.solicited,
-    })
-}
-
-impl Assembly {
-    /// Whether it is of a message of this length, with this mark.
-    fn is_part_of(&self, message_len: Option<u32>, mark: Mark) -> bool {
-        self.message_len == message_len && self.mark == mark
-    }
-}
-
-/// A message to a receive context, of which parts are still to come.
-struct Filling {
-    key: u32,
-    /// The owner's: another region may get the key.
-    qp: Arc<Qp>,
-    /// Lowest offset so far.
-    offset: u32,
-    /// Bytes so far.
-    length: u32,
-}
-
-/// State of the receiving half, under the connection's lock.
-pub(super) struct Receiver {
-    /// Packets above a hole of an ordered connection, by slot.
-    held: KVVec<Option<SkBuff>>,
-    /// Messages by transaction.
-    assemblies: KVVec<Option<Assembly>>,
-    /// Messages to receive contexts by transaction.
-    fillings: KVVec<Option<Filling>>,
-    /// Messages of several transactions.
-    partials: KVec<Partial>,
-    /// Queue pairs that refused a message: they refuse until one says `start`, or messages would
-    /// change places.
-    refusing: KVec<u32>,
-}
-
-fn empty<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
-    let mut slots = KVVec::with_capacity(n, GFP_KERNEL)?;
-    for _ in 0..n {
-        // There is room: it was just allocated.
-        let _ = slots.push_within_capacity(None);
-    }
-    Ok(slots)
-}
-
-impl Receiver {
-    /// Process context.
-    pub(super) fn new(psn_slots: usize, xid_slots: usize) -> Result<Receiver, AllocError> {
-        Ok(Receiver {
-            held: empty(psn_slots)?,
-            assemblies: empty(xid_slots)?,
-            fillings: empty(xid_slots)?,
-            partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
-            refusing: KVec::with_capacity(REFUSING_MAX, GFP_KERNEL)?,
-        })
-    }
-
-    /// Everything it holds, to be dropped outside the lock. What stays takes nothing in.
-    pub(super) fn take(&mut self) -> Receiver {
-        core::mem::replace(
-            self,
-            Receiver {
-                held: KVVec::new(),
-                assemblies: KVVec::new(),
-                fillings: KVVec::new(),
-                partials: KVec::new(),
-                refusing: KVec::new(),
-            },
-        )
-    }
-
-    fn slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
-        let mask = self.assemblies.len().wrapping_sub(1);
-        self.assemblies.get_mut(usize::from(xid) & mask)
-    }
-
-    fn filling(&mut self, xid: u16) -> Option<&mut Option<Filling>> {
-        let mask = self.fillings.len().wrapping_sub(1);
-        self.fillings.get_mut(usize::from(xid) & mask)
-    }
-
-    fn partial(&self, qpn: u32) -> Option<usize> {
-        self.partials.iter().position(|p| p.qpn == qpn)
-    }
-
-    fn take_partial(&mut self, qpn: u32) -> Option<Partial> {
-        let index = self.partial(qpn)?;
-        self.partials.remove(index).ok()
-    }
-
-    fn is_refusing(&self, qpn: u32) -> bool {
-        self.refusing.contains(&qpn)
-    }
-
-    fn accept_again(&mut self, qpn: u32) {
-        if let Some(index) = self.refusing.iter().position(|q| *q == qpn) {
-            let _ = self.refusing.remove(index);
-        }
-    }
-}
 
 /// The owner of the core while one packet is processed.
 struct Target<'a> {
@@ -160,10 +36,15 @@ struct Target<'a> {
     stats: &'a mut ConnStats,
     part: Part<'a>,
     near: &'a mut Nearby,
+    /// It has the data of several packets. Where that is refused each is taken by itself, which then counts.
+    several: bool,
 }
 
 impl Target<'_> {
     fn violation(&mut self, code: Code, address: u64, length: u32) -> Code {
+        if self.several {
+            return code;
+        }
         count(&mut self.stats.access_violations, 1);
         netlink::notify(
             &self.conn.node,
@@ -300,7 +181,10 @@ impl Target<'_> {
         }
         // Later transactions of a message that was let in are let in.
         if self.rx.partial(qpn).is_none() {
-            self.room(&qp, qpn, ext.is_some())?;
+            match self.several {
+                true => qp.room(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
+                false => self.room(&qp, qpn, ext.is_some())?,
+            }
         }
         Ok(Assembly {
             qp,
@@ -484,16 +368,16 @@ impl Owner for Target<'_> {
         if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, mark(ext)) {
             return Err(Code::MALFORMED);
         }
-        assembly.bytes = assembly.bytes.saturating_add(data.len as u64);
-        if assembly.bytes > u64::from(MAX_MESSAGE) {
+        let bytes = assembly.bytes.saturating_add(data.len as u64);
+        if bytes > u64::from(MAX_MESSAGE) {
             return Err(Code::RESOURCES);
         }
         let (skb, at) = self.part.at(data.offset);
         let slice = skb.slice(at, data.len).ok_or(Code::RESOURCES)?;
-        assembly
-            .segments
-            .insert(key, slice)
-            .map_err(|_| Code::MALFORMED)
+        let inserted = assembly.segments.insert(key, slice);
+        inserted.map_err(|_| Code::MALFORMED)?;
+        assembly.bytes = bytes;
+        Ok(())
     }
 
     /// In its order among the messages. When it is refused, the sender repeats it alone: the bytes are in place.
@@ -623,6 +507,7 @@ impl Inner {
             stats,
             part,
             near,
+            several: false,
         };
         (proto, target)
     }
@@ -733,6 +618,7 @@ impl Conn {
         }
         let unacked = inner.proto.unacked_psn();
         let (proto, mut target) = inner.target(self, part, near);
+        target.several = true;
         let Some(received) = proto.receive_run(now, &run, &mut target) else {
             return false;
         };

@@ -61,22 +61,23 @@ signal.pause()' >"$scratch/$node" &
 }
 
 # Frames in which the header of the next packet comes right behind that of the first: there are some with what
-# is written, which come to the second node, and some with what is read, which leave it.
+# is written and with messages, which come to the second node, and some with what is read, which leave it.
 runs() {
 	local sniffer status=0
 	ip netns exec "$nodeB" python3 -c 'import signal, socket, struct, sys
-found = {socket.PACKET_HOST: 0, socket.PACKET_OUTGOING: 0}
+found = {"written": 0, "message": 0, "read": 0}
 held = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 held.bind(("eth0", 0))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{found}" if 0 in found.values() else 0))
 print("ready", flush=True)
 while True:
-    frame, (_, protocol, kind, *_) = held.recvfrom(256)
+    frame, (_, protocol, way, *_) = held.recvfrom(256)
     first = {0x88B5: 22, 0x0800: 42, 0x86DD: 62}.get(protocol, len(frame))
     for second in range(first + 24, min(first + 64, len(frame) - 8), 4):
         (cid, psn), (next_cid, next_psn) = (struct.unpack_from("<HxxI", frame, at) for at in (first, second))
-        if cid == next_cid and next_psn == (psn + 1) % 2**32 and kind in found:
-            found[kind] += 1
+        if cid == next_cid and next_psn == (psn + 1) % 2**32:
+            message = frame[first + 17] == 0xC1
+            found["read" if way == socket.PACKET_OUTGOING else "message" if message else "written"] += 1
 ' >"$scratch/runs" 2>&1 &
 	sniffer=$!
 	nodes_wait 20 grep -q ready "$scratch/runs" && together || status=$?
@@ -167,7 +168,7 @@ for way in $ways; do
 	connect "$way" "$cid" ext on
 	tap_case "$way: packets pass a veth pair together" together
 	tap_case "$way: those that a sniffer has seen are whole" sniffed
-	tap_case "$way: those of a long write or read are one buffer" runs
+	tap_case "$way: those of a long write, message or read are one buffer" runs
 	both on NODE ethtool -K eth0 tx-gso-list off >"$scratch/ethtool"
 	tap_case "$way: a device that does not take them together has them taken apart" singly
 	both on NODE ethtool -K eth0 tx off >"$scratch/ethtool"

@@ -21,7 +21,8 @@ counted() {
 	requests=$(($(ip_count "$nodeA" IpOutRequests) - requests))
 	octets=$(($(ip_count "$nodeA" IpExtOutOctets) - octets))
 	# A write and a message; the packets of a burst are one request of IP.
-	[ "$octets" -gt $((2 * bytes)) ] && [ "$octets" -lt $((3 * bytes)) ] || { echo "$octets bytes were counted"; return 1; }
+	[ "$octets" -gt $((2 * bytes)) ] || { echo "$octets bytes were counted"; return 1; }
+	[ "$octets" -lt $((3 * bytes)) ] || { echo "$octets bytes were counted"; return 1; }
 	[ "$requests" -gt $((2 * bytes / 65536)) ] || { echo "$requests datagrams were counted"; return 1; }
 }
 

@@ -123,6 +123,18 @@ access_violation() {
 	disconnect 67
 }
 
+# Of many packets the first is refused, and with it the rest.
+one_violation() {
+	fresh
+	connect sunh 67 ext on || return 1
+	tap_refused "no such key" on "$nodeA" superp xfer write 10.23.0.2 --cid 67 --remote 0x123 --length 65536 ||
+		return 1
+	told "$B" '.kind == "access-violation" and .address == 291 and .length < 9000' || return 1
+	tap_equal 1 "$(jq -s 'map(select(.kind == "access-violation")) | length' "$B")" "violations told" || return 1
+	tap_equal 1 "$(conn_get "$nodeB" 67 access-violations)" "violations counted" || return 1
+	disconnect 67
+}
+
 # bad_packet [COUNT]: node A sends to connection 68 of B packets whose ACK PSN was never sent.
 bad_packet() {
 	nodes_inject "$nodeA" "$(nodes_mac "$nodeB")" 0x88b5 \
@@ -176,6 +188,7 @@ tap_case "ports" ports
 tap_case "a port whose carrier goes and comes" carrier
 tap_case "a connection that breaks" broken_connection
 tap_case "a refused remote access" access_violation
+tap_case "a refused remote access of many packets is one" one_violation
 tap_case "what the protocol reports" reports
 tap_case "a flood of reports is limited and counted" flood_of_reports
 tap_case "text for people" people_can_read_them

@@ -8,7 +8,8 @@ use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
 use super::super::wire::{
-    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, Run, TalHeader, TransactionErrorOp,
+    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, Run, SendQpExtOp, TalHeader,
+    TransactionErrorOp,
 };
 use super::super::{
     Atomic, Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report,
@@ -204,11 +205,11 @@ impl<A: Slabs> Target<A> {
     ) -> Option<Step> {
         let tal = run.tal();
         let xid = tal.xid;
-        let address = match run.op() {
-            Op::Write(write) => write.address,
-            Op::WriteExt(write) if self.ext => write.address,
+        match run.op() {
+            Op::Write(_) => {}
+            Op::WriteExt(_) | Op::SendQpExt(_) if self.ext => {}
             _ => return None,
-        };
+        }
         let index = self.slots.index(xid.into());
         let slot = self.slots.get_mut(xid.into())?;
         let ahead = xid_diff(xid, self.next_acked_txid);
@@ -224,13 +225,29 @@ impl<A: Slabs> Target<A> {
         slot.reception
             .check(&self.seqnos, index, &tal, run.count(), max_packets)
             .ok()?;
-        owner.write(address, run.data()).ok()?;
+        let mut data = run.data();
+        match run.op() {
+            Op::Write(write) => owner.write(write.address, data),
+            Op::WriteExt(write) => owner.write(write.address, data),
+            Op::SendQpExt(send) => piece(&send, &mut data).and_then(|ext| {
+                let segment = Segment {
+                    xid,
+                    seqno: tal.seqno,
+                    opnum: 0,
+                    qp: send.qp,
+                    ext: Some(ext),
+                };
+                owner.send_qp(segment, data)
+            }),
+            _ => return None,
+        }
+        .ok()?;
         slot.reception
             .take(&mut self.seqnos, index, &tal, run.count());
         slot.state = State::Open;
-        slot.bytes = slot.bytes.saturating_add(run.data().len as u32);
+        slot.bytes = slot.bytes.saturating_add(data.len as u32);
         stats.rx_operations = stats.rx_operations.wrapping_add(run.count().into());
-        stats.rx_bytes = stats.rx_bytes.wrapping_add(run.data().len as u64);
+        stats.rx_bytes = stats.rx_bytes.wrapping_add(data.len as u64);
         Some(match self.finish(xid, owner) {
             Ok(step) => step,
             Err(code) => {
@@ -354,24 +371,8 @@ impl<A: Slabs> Target<A> {
                 block.len = 0;
             }
             Op::SendQpExt(send) => {
-                let flags = send.flags;
-                let left = send
-                    .message_len
-                    .checked_sub(send.offset)
-                    .ok_or(Code::MALFORMED_LENGTH)? as usize;
-                block.len = block.len.saturating_sub(flags.pad.into());
-                // A pad of 15 leaves one byte of the smallest block: all of it is pad in an empty message.
-                if block.len > left && send.message_len > 0 {
-                    return Err(Code::MALFORMED_LENGTH);
-                }
-                block.len = block.len.min(left);
-                let ext = SegmentExt {
-                    offset: send.offset,
-                    message_len: send.message_len,
-                    imm: flags.immediate.then_some(send.immediate),
-                    solicited: flags.solicited,
-                    start: flags.start,
-                };
+                block.len = block.len.saturating_sub(send.flags.pad.into());
+                let ext = piece(&send, &mut block)?;
                 owner.send_qp(segment(send.qp, Some(ext)), block)?;
             }
             Op::Atomic(atomic) => {
@@ -736,4 +737,24 @@ impl<A: Slabs> Target<A> {
             self.next_acked_txid = self.next_acked_txid.wrapping_add(1);
         }
     }
+}
+
+/// The place in its message of a block whose pad is cut off; what is left of the block.
+fn piece(send: &SendQpExtOp, block: &mut Block) -> Result<SegmentExt, Code> {
+    let left = send
+        .message_len
+        .checked_sub(send.offset)
+        .ok_or(Code::MALFORMED_LENGTH)? as usize;
+    // A pad of 15 leaves one byte of the smallest block: all of it is pad in an empty message.
+    if block.len > left && send.message_len > 0 {
+        return Err(Code::MALFORMED_LENGTH);
+    }
+    block.len = block.len.min(left);
+    Ok(SegmentExt {
+        offset: send.offset,
+        message_len: send.message_len,
+        imm: send.flags.immediate.then_some(send.immediate),
+        solicited: send.flags.solicited,
+        start: send.flags.start,
+    })
 }

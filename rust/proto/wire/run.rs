@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Several received packets that continue one another, laid out as one.
 
-use super::{Block, ExtFlags, Op, Opcode, Packet, TalHeader, BLOCK_MIN, FIXED_LEN};
+use super::{Block, ExtFlags, Op, Opcode, Packet, TalHeader, BLOCK_MIN};
 
-/// Packets of one write or of the answer to one read, each with one operation that begins where that of the packet
-/// before it ends. PSN and Seqno go up by one from each to the next; all else in their headers is equal, but for the
+/// Packets of one write, of one message or of the answer to one read, each with one operation that begins where that of
+/// the packet before it ends. PSN and Seqno go up by one from each to the next; all else in their headers is equal, but for the
 /// end of the request or answer and the pad, which only the last one can have.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
@@ -41,6 +41,9 @@ impl<'a> Run<'a> {
             // An immediate is of one packet.
             Op::WriteExt(write) if write.flags.immediate => return None,
             Op::WriteExt(write) => write.flags.pad,
+            // What tells of a write is no data, and an empty message has none.
+            Op::SendQpExt(send) if send.flags.written || send.message_len == 0 => return None,
+            Op::SendQpExt(send) => send.flags.pad,
             _ => 0,
         };
         if !begins || short || last > size || first.tal().num_ops != 1 {
@@ -80,9 +83,7 @@ impl<'a> Run<'a> {
     pub fn advance(headers: &mut [u8], size: usize) -> Option<()> {
         let (words, _) = Words::read(headers)?;
         let opcode = Opcode::from_u8(words.opcode())?;
-        let next = words.next(step(opcode, size)?)?;
-        *headers.first_chunk_mut()? = next.bytes();
-        Some(())
+        words.next(step(opcode, size)?)?.write(headers)
     }
 
     /// The first packet.
@@ -120,39 +121,45 @@ impl<'a> Run<'a> {
 struct Words {
     pdl: u128,
     tal: u64,
-    /// The address of a write; in its upper half the offset in a read.
+    /// The address of a write; in its upper half the offset in a read; in its lower half that in a message.
     place: u64,
+}
+
+/// What an operation's header has in front of the place, bytes.
+const fn front(opcode: u8) -> usize {
+    match opcode == Opcode::SendQpExt as u8 {
+        true => 8,
+        false => 0,
+    }
 }
 
 impl Words {
     /// The end of the request or answer, in `tal`.
     const EOM: u64 = 0x80;
 
-    /// With what is behind.
+    /// With what is in front of the place, or behind it.
     fn read(headers: &[u8]) -> Option<(Self, &[u8])> {
         let (pdl, rest) = headers.split_first_chunk()?;
         let (tal, rest) = rest.split_first_chunk()?;
-        let (place, rest) = rest.split_first_chunk()?;
-        let words = Self {
+        let mut words = Self {
             pdl: u128::from_le_bytes(*pdl),
             tal: u64::from_le_bytes(*tal),
-            place: u64::from_le_bytes(*place),
+            place: 0,
         };
-        Some((words, rest))
+        let (before, rest) = rest.split_at_checked(front(words.opcode()))?;
+        let (place, behind) = rest.split_first_chunk()?;
+        words.place = u64::from_le_bytes(*place);
+        Some((words, if before.is_empty() { behind } else { before }))
     }
 
-    fn bytes(self) -> [u8; FIXED_LEN + 8] {
-        let mut bytes = [0; FIXED_LEN + 8];
-        let all = [
-            self.pdl as u64,
-            (self.pdl >> 64) as u64,
-            self.tal,
-            self.place,
-        ];
-        for (to, from) in bytes.chunks_exact_mut(8).zip(all) {
-            to.copy_from_slice(&from.to_le_bytes());
-        }
-        bytes
+    /// Puts them where they are read.
+    fn write(self, headers: &mut [u8]) -> Option<()> {
+        let (pdl, rest) = headers.split_first_chunk_mut()?;
+        let (tal, rest) = rest.split_first_chunk_mut()?;
+        let (_, rest) = rest.split_at_mut_checked(front(self.opcode()))?;
+        *rest.first_chunk_mut()? = self.place.to_le_bytes();
+        (*pdl, *tal) = (self.pdl.to_le_bytes(), self.tal.to_le_bytes());
+        Some(())
     }
 
     fn opcode(self) -> u8 {
@@ -163,10 +170,15 @@ impl Words {
     fn next(self, step: u64) -> Option<Self> {
         let psn = ((self.pdl >> 32) as u32).wrapping_add(1);
         let seqno = ((self.tal >> 16) as u16).checked_add(1)?;
+        let place = self.place.checked_add(step)?;
+        // The length of a message is above the offset in it.
+        if front(self.opcode()) > 0 && place >> 32 != self.place >> 32 {
+            return None;
+        }
         Some(Self {
             pdl: (self.pdl & !(0xffff_ffff << 32)) | (u128::from(psn) << 32),
             tal: (self.tal & !(0xffff << 16)) | (u64::from(seqno) << 16),
-            place: self.place.checked_add(step)?,
+            place,
         })
     }
 
@@ -181,13 +193,13 @@ impl Words {
 /// What is added to the place for each packet; `None` of what is in no run.
 fn step(opcode: Opcode, size: usize) -> Option<u64> {
     match opcode {
-        Opcode::Write | Opcode::WriteExt => size.try_into().ok(),
+        Opcode::Write | Opcode::WriteExt | Opcode::SendQpExt => size.try_into().ok(),
         Opcode::ReadResponse => Some(u64::from(u32::try_from(size).ok()?) << 32),
         _ => None,
     }
 }
 
-/// The pad in the header of an extended write behind the address, if all else is as in that of the first packet,
+/// The pad in the header of an extended operation beside the place, if all else is as in that of the first packet,
 /// which has none; the others have nothing there.
 fn differ_in_pad(first: &[u8], other: &[u8]) -> Option<u8> {
     match (first, other) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-use super::super::{ExtFlags, ReadOp, ReadResponseOp, SendQpOp, WriteExtOp, WriteOp, HEADERS_MAX};
-use super::super::{Op, PdlHeader, TalHeader};
+use super::super::{ExtFlags, ReadOp, ReadResponseOp, SendQpExtOp, SendQpOp, WriteExtOp, WriteOp};
+use super::super::{Op, PdlHeader, TalHeader, FIXED_LEN, HEADERS_MAX};
 use super::*;
 use std::vec::Vec;
 
@@ -47,6 +47,18 @@ fn operation(opcode: Opcode, n: u16, pad: u8) -> Op {
             },
             immediate: 0,
         }),
+        Opcode::SendQpExt => Op::SendQpExt(SendQpExtOp {
+            qp: 0x00ab_cdef,
+            flags: ExtFlags {
+                pad,
+                immediate: true,
+                solicited: true,
+                ..ExtFlags::default()
+            },
+            immediate: 0x7654_3210,
+            offset: 0x1_ff00 + by,
+            message_len: 0x0800_0000,
+        }),
         _ => Op::ReadResponse(ReadResponseOp {
             seqno: 3,
             opnum: 2,
@@ -55,7 +67,21 @@ fn operation(opcode: Opcode, n: u16, pad: u8) -> Op {
     }
 }
 
-const OPCODES: [Opcode; 3] = [Opcode::Write, Opcode::WriteExt, Opcode::ReadResponse];
+const OPCODES: [Opcode; 4] = [
+    Opcode::Write,
+    Opcode::WriteExt,
+    Opcode::SendQpExt,
+    Opcode::ReadResponse,
+];
+
+/// Where the pad is in the headers of those that can have one.
+fn pad_at(opcode: Opcode) -> Option<usize> {
+    match opcode {
+        Opcode::WriteExt => Some(FIXED_LEN + 11),
+        Opcode::SendQpExt => Some(FIXED_LEN + 3),
+        _ => None,
+    }
+}
 
 /// `count` packets, of which the last ends the request or answer.
 fn packets(opcode: Opcode, count: u16, pad: u8) -> Vec<u8> {
@@ -96,7 +122,7 @@ fn what_is_in_no_run_is_not_advanced() {
 fn packets_that_continue_one_another_are_a_run() {
     for opcode in OPCODES {
         for count in [1, 2, 70] {
-            let pad = if opcode == Opcode::WriteExt { 5 } else { 0 };
+            let pad = pad_at(opcode).map_or(0, |_| 5);
             let all = packets(opcode, count, pad);
             let data = SIZE * usize::from(count - 1) + 16;
             let run = Run::parse(&all, count.into(), SIZE, data);
@@ -135,7 +161,7 @@ fn any_other_bit_makes_it_none() {
             let in_last = bit / 8 % len;
             let last = bit / 8 / len == 2;
             let eom = bit % 8 == 7 && in_last == PdlHeader::LEN;
-            let pad = opcode == Opcode::WriteExt && bit % 8 < 4 && in_last == FIXED_LEN + 11;
+            let pad = bit % 8 < 4 && pad_at(opcode) == Some(in_last);
             let run = Run::parse(&wrong, 3, SIZE, data);
             assert_eq!(run.is_some(), last && (eom || pad), "{opcode:?} {bit}");
         }
@@ -155,4 +181,47 @@ fn lengths_that_cannot_be_make_it_none() {
     assert!(!parse(2, SIZE, 2 * SIZE));
     assert!(!parse(3, usize::MAX, 3 * SIZE));
     assert!(!parse(usize::MAX, SIZE, SIZE));
+}
+
+#[test]
+fn offset_in_a_message_does_not_change_its_length() {
+    let op = |offset, message_len| {
+        Op::SendQpExt(SendQpExtOp {
+            offset,
+            message_len,
+            ..SendQpExtOp::default()
+        })
+    };
+    let near = u32::MAX - 15;
+    let mut first = headers(Opcode::SendQpExt, op(near, 5), 0, false);
+    let second = headers(Opcode::SendQpExt, op(SIZE as u32 - 16, 6), 1, true);
+    let all = [first.clone(), second].concat();
+    assert!(Run::parse(&all, 2, SIZE, 2 * SIZE).is_none());
+    assert_eq!(Run::advance(&mut first, SIZE), None);
+}
+
+#[test]
+fn what_tells_of_a_write_and_an_empty_message_are_in_no_run() {
+    let send = SendQpExtOp {
+        message_len: 1 << 20,
+        ..SendQpExtOp::default()
+    };
+    let written = ExtFlags {
+        written: true,
+        immediate: true,
+        ..ExtFlags::default()
+    };
+    let parses = |send| {
+        let all = headers(Opcode::SendQpExt, Op::SendQpExt(send), 0, true);
+        Run::parse(&all, 1, SIZE, SIZE).is_some()
+    };
+    assert!(parses(send));
+    assert!(!parses(SendQpExtOp {
+        flags: written,
+        ..send
+    }));
+    assert!(!parses(SendQpExtOp {
+        message_len: 0,
+        ..send
+    }));
 }

@@ -93,7 +93,19 @@ impl Owner for Recorder<'_> {
         Ok(())
     }
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
-        self.note(format!("{segment:?} {data:?}"));
+        let Some(ext) = segment.ext else {
+            self.note(format!("{segment:?} {data:?}"));
+            return Ok(());
+        };
+        if ext.offset + data.len as u32 > 25_000 {
+            return Err(Code::RESOURCES);
+        }
+        let message = SegmentExt { offset: 0, ..ext };
+        let what = format!("{} {} {message:?}", segment.xid, segment.qp);
+        if self.deeds.others.last() != Some(&what) {
+            self.note(what);
+        }
+        self.place(u64::MAX - u64::from(segment.xid), ext.offset.into(), data);
         Ok(())
     }
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
@@ -261,7 +273,7 @@ impl Bytes {
 
 fn request(rng: &mut Rng, longest: u64) -> Request {
     let len = rng.range(16, longest) as u32;
-    let op = match rng.below(8) {
+    let op = match rng.below(10) {
         0..=2 => ReqOp::Write { address: 0 },
         3..=5 => ReqOp::Read { address: 0 },
         6 => ReqOp::WriteExt {
@@ -270,7 +282,16 @@ fn request(rng: &mut Rng, longest: u64) -> Request {
             imm: None,
             solicited: false,
         },
-        _ => ReqOp::SendQp { qp: 7 },
+        7 => ReqOp::SendQp { qp: 7 },
+        _ => ReqOp::SendQpExt {
+            qp: 7,
+            offset: 1000,
+            // It may be the first transaction of several.
+            message_len: 1000 + len + rng.pick(&[0, 1000]),
+            imm: rng.chance(500).then_some(3),
+            solicited: rng.chance(500),
+            start: rng.chance(100),
+        },
     };
     Request {
         op,
