@@ -2,7 +2,7 @@
 //! The receiver of the messages of one measurement: a thread with queue pairs of its own.
 
 use super::failed;
-use super::slots::Slots;
+use super::slots::{first_difference, Slots};
 use super::talk::Receive;
 use crate::failure::Failure;
 use crate::xfer::Stop;
@@ -293,11 +293,7 @@ impl Expected {
         for part in self.slots.stamps() {
             right[part].copy_from_slice(&self.slots.stamp(number));
         }
-        let wrong = came
-            .iter()
-            .zip(&*right)
-            .position(|(came, right)| came != right);
-        Ok(match wrong {
+        Ok(match first_difference(came, right) {
             None => Ok(number),
             Some(at) => Err(format!("message {number} has a wrong byte at {at}")),
         })

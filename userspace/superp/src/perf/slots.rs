@@ -60,9 +60,29 @@ impl Slots {
     }
 }
 
+/// Where bytes begin to differ from others, as many.
+pub(super) fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
+    // One after the other they take many times as long, in which no message is taken.
+    if left == right {
+        return None;
+    }
+    left.iter().zip(right).position(|(l, r)| l != r)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_of_the_bytes_that_differ_is_found() {
+        let bytes = [7; 100];
+        assert_eq!(first_difference(&bytes, &bytes), None);
+        for at in 0..100 {
+            let mut others = bytes;
+            others[at..].fill(8);
+            assert_eq!(first_difference(&bytes, &others), Some(at));
+        }
+    }
 
     fn slots(size: u32) -> Slots {
         Slots {

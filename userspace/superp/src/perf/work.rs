@@ -5,7 +5,7 @@ use super::failed;
 use super::histogram::Histogram;
 use super::peer::{Peer, TOO_SMALL};
 use super::progress::Progress;
-use super::slots::Slots;
+use super::slots::{first_difference, Slots};
 use crate::failure::Failure;
 use crate::xfer::Stop;
 // By the processor's counter where it ticks evenly: a clock that is a system call would be measured, too.
@@ -523,11 +523,7 @@ impl<'a> Runner<'a> {
         let (left, right) = (&mut self.scratch.0[..len], &mut self.scratch.1[..len]);
         let read = memory.read(a, left).and_then(|()| memory.read(b, right));
         read.map_err(|error| Failure::io("memory", &error))?;
-        match left
-            .iter()
-            .zip(&*right)
-            .position(|(left, right)| left != right)
-        {
+        match first_difference(left, right) {
             None => Ok(()),
             Some(at) => Err(Failure::new(format!(
                 "verification: {} moved wrong bytes, the first at {}",
