@@ -36,9 +36,10 @@ impl Run {
         }
     }
 
-    /// Adds packets that continue the first one, at most `count`, and none a second time. `last` are the headers of the last of them, and its
-    /// bytes of data; the others have as many as the first. `attach` appends so many bytes of data as pages, or as
-    /// many of them as there is room for and an error. Gives how many packets were added. Any context.
+    /// Adds packets that continue the first one, at most `count`, and none a second time. `last` are the headers of
+    /// the last of them, and its bytes of data; the others have as many as the first. `attach` appends so many bytes
+    /// of data as pages, or as many of them as there is room for and an error. Gives how many packets were added. Any
+    /// context.
     pub(crate) fn extend(
         &mut self,
         count: u16,
