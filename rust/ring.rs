@@ -60,6 +60,8 @@ const SRQ_OFFSET: u64 = 1 << 37;
 pub(crate) struct Hub {
     page: CtxPage,
     sock: RcuSock,
+    /// That of the socket, for as long as there is one.
+    net: Net,
     /// The process that made the socket.
     process: Process,
 }
@@ -68,6 +70,11 @@ impl Hub {
     /// The socket's, as /proc/PID/fd names it; 0 when it is gone. Any context.
     fn inode(&self) -> u64 {
         self.sock.with(|sk, _| sk.inode()).unwrap_or(0)
+    }
+
+    /// The node, while the socket is there. Any context.
+    fn node(&self) -> Option<Arc<Node>> {
+        self.sock.with(|_, _| node_of(self.net)).flatten()
     }
 
     /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
@@ -128,6 +135,7 @@ impl Context {
                 Hub {
                     page: CtxPage::new()?,
                     sock: RcuSock::new(sk),
+                    net,
                     process: Process::current()?,
                 },
                 GFP_KERNEL,
@@ -146,19 +154,20 @@ impl Context {
         self.hub.page.any_event()
     }
 
-    /// Serves every queue pair whose bit is set. Process context.
+    /// Serves every queue pair whose bit is set. `more`: for what follows the program need not ring, the
+    /// kernel looks by itself. Process context.
     ///
     /// # Errors
     ///
     /// `ENOBUFS`: a completion queue has no room. `EINTR`: the program has a signal to see to. In both
     /// cases the bits of the queue pairs in question are set again.
-    pub(crate) fn doorbell(&self) -> Result {
+    pub(crate) fn doorbell(&self, more: bool) -> Result {
         let mut result = Ok(());
         for (first, mut bits) in self.hub.page.take_bells() {
             while bits != 0 {
                 let qp = first.wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
-                result = result.and(self.rest(qp, self.serve(qp)));
+                result = result.and(self.rest(qp, self.serve(qp, more)));
             }
         }
         result
@@ -175,10 +184,10 @@ impl Context {
         Err(error)
     }
 
-    fn serve(&self, qp: u32) -> Left {
+    fn serve(&self, qp: u32, more: bool) -> Left {
         let qp = self.qps.get(qp);
         let left = match qp.as_ref().and_then(|qp| qp.ring()) {
-            Some(queue) => queue.serve(&self.node),
+            Some(queue) => queue.serve(&self.node, more),
             None => Left::Nothing,
         };
         resched();

@@ -51,7 +51,7 @@ void superp_ring_resched(void);
 void *superp_rust_ring_create(struct sock *sk, struct net *net);
 void superp_rust_ring_release(void *state);
 bool superp_rust_ring_readable(const void *state);
-int superp_rust_ring_doorbell(const void *state);
+int superp_rust_ring_doorbell(const void *state, bool more);
 int superp_rust_ring_ioctl(const void *state, unsigned int cmd, unsigned long arg);
 int superp_rust_ring_mmap(const void *state, void *area, u64 offset);
 

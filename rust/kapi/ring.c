@@ -165,9 +165,9 @@ static int superp_ring_sendmsg(struct socket *sock, struct msghdr *msg, size_t l
 {
 	if (len || msg->msg_name || msg->msg_controllen)
 		return -EINVAL;
-	if (msg->msg_flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_COMPAT))
+	if (msg->msg_flags & ~(MSG_DONTWAIT | MSG_MORE | MSG_NOSIGNAL | MSG_CMSG_COMPAT))
 		return -EOPNOTSUPP;
-	return superp_rust_ring_doorbell(superp_sock_state(sock->sk));
+	return superp_rust_ring_doorbell(superp_sock_state(sock->sk), msg->msg_flags & MSG_MORE);
 }
 
 static int superp_ring_mmap(struct file *file, struct socket *sock, struct vm_area_struct *vma)

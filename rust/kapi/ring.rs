@@ -539,9 +539,9 @@ exported! {
     /// # Safety
     ///
     /// `state` comes from create and is not released.
-    fn superp_rust_ring_doorbell(state: *const c_void) -> c_int {
+    fn superp_rust_ring_doorbell(state: *const c_void, more: bool) -> c_int {
         // SAFETY: By the requirement.
-        errno(unsafe { context(state).doorbell() })
+        errno(unsafe { context(state).doorbell(more) })
     }
 
     /// # Safety

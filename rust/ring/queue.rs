@@ -11,6 +11,7 @@ use kernel::{
         barrier::smp_mb,
         Arc, Mutex,
     },
+    workqueue::{self, impl_has_work, new_work, WorkItem},
 };
 
 use super::{
@@ -24,9 +25,11 @@ use super::{
 use crate::{
     conn::Conn,
     kapi::{
+        defer,
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         process::Process,
         ring::{resched, Cqe, Ring, Rqe, Shared, Sqe},
+        timer::{self, Timer, TimerCallback},
         uapi,
     },
     node::Node,
@@ -37,6 +40,8 @@ use crate::{
 
 /// Requests that are given to a connection at a go.
 const BATCH: u32 = 32;
+/// How often the kernel looks by itself after a doorbell that more was to follow, ns.
+const LOOK_AGAIN: u64 = 400_000;
 
 /// Where the queue pair sends to and receives from.
 #[derive(Copy, Clone)]
@@ -63,8 +68,9 @@ struct Flight {
     slots: KVVec<Slot>,
     /// The oldest; what the program sees is a copy.
     head: u32,
-    /// The program must ring for new entries, unless a thread watches.
-    wakeup: bool,
+    bell: Bell,
+    /// What had been taken in when the kernel looked last by itself.
+    seen: Option<u32>,
     /// A thread watches the ring.
     watched: bool,
     /// The queue pair is in the error state.
@@ -80,23 +86,32 @@ impl Flight {
     }
 
     fn flags(&self) -> u32 {
-        let wakeup = if self.wakeup && !self.watched {
-            uapi::SUPERP_RING_NEED_WAKEUP
+        let bell = match self.bell {
+            _ if self.watched => 0,
+            Bell::Needed => uapi::SUPERP_RING_NEED_WAKEUP,
+            Bell::Taking => 0,
+            Bell::Later => uapi::SUPERP_RING_LATER,
+        };
+        bell | if self.failed {
+            uapi::SUPERP_RING_ERROR
         } else {
             0
-        };
-        wakeup
-            | if self.failed {
-                uapi::SUPERP_RING_ERROR
-            } else {
-                0
-            }
+        }
     }
 }
 
+/// What the program has to do for new entries to be taken in, unless a thread watches.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Bell {
+    /// Ring.
+    Needed,
+    /// Nothing: they are being taken in.
+    Taking,
+    /// Nothing: the kernel looks by itself, soon. A doorbell has it look at once.
+    Later,
+}
+
 struct Taking {
-    /// The next submission.
-    next: u32,
     /// Private copies of those that are being taken in, `BATCH` at most.
     entries: KVec<Sqe>,
     /// The same as that of the flight, whose lock this saves.
@@ -135,6 +150,13 @@ pub(crate) struct Queue {
     /// Held while submissions are taken in.
     #[pin]
     taking: Mutex<Taking>,
+    /// The next submission; written with `taking` held.
+    taken: Atomic<u32>,
+    /// Looks at the ring after a doorbell that more was to follow.
+    #[pin]
+    timer: Timer<Queue>,
+    #[pin]
+    look: workqueue::Work<Queue>,
     #[pin]
     flight: SpinLockBh<Flight>,
     #[pin]
@@ -196,14 +218,14 @@ impl Queue {
         let flight = Flight {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
-            wakeup: true,
+            bell: Bell::Needed,
+            seen: None,
             watched: false,
             failed: false,
             closed: false,
         };
         sq.set_flags(flight.flags());
         let taking = Taking {
-            next: 0,
             entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
             watched: false,
         };
@@ -219,6 +241,9 @@ impl Queue {
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
                 taking <- new_mutex!(taking, "superp_ring_taking"),
+                taken: Atomic::new(0),
+                timer <- Timer::new(),
+                look <- new_work!("superp_ring_look"),
                 flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
                 receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
             }),
@@ -254,6 +279,7 @@ impl Queue {
     /// When this returns, no completion follows and no message is put in. Process context, once.
     pub(super) fn close(&self) {
         self.flight.lock().closed = true;
+        self.timer.cancel_sync();
         self.receiving.lock().close();
         self.send_cq.users.leave();
         if let Some(rq) = &self.rq {
@@ -262,19 +288,24 @@ impl Queue {
     }
 
     /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
-    /// rings. Process context.
-    pub(super) fn serve(self: &Arc<Self>, node: &Node) -> Left {
+    /// rings. `more`: the program need not ring for what follows. Process context.
+    pub(super) fn serve(self: &Arc<Self>, node: &Node, more: bool) -> Left {
         let mut taking = self.taking.lock();
         loop {
-            self.set_wakeup(false);
+            self.set_bell(Bell::Taking);
             let all = self.take_in(node, &mut taking);
-            self.set_wakeup(true);
+            if all && more {
+                self.look_later();
+            } else {
+                self.set_bell(Bell::Needed);
+            }
             // The program stores the producer, then looks at the flags; here it is the other way round.
             smp_mb();
             if !all {
                 return Left::NoRoom;
             }
-            if self.sq.producer() == taking.next || !self.is_sound(taking.next) {
+            let taken = self.taken.load(Relaxed);
+            if self.sq.producer() == taken || !self.is_sound(taken) {
                 break;
             }
             if kernel::current!().signal_pending() {
@@ -301,7 +332,7 @@ impl Queue {
         if !taking.watched {
             self.set_watched(&mut taking, true);
         }
-        if self.sq.producer() != taking.next {
+        if self.sq.producer() != self.taken.load(Relaxed) {
             // What finds no room is tried again.
             self.take_in(node, &mut taking);
         }
@@ -328,9 +359,22 @@ impl Queue {
         self.sq.set_flags(flight.flags());
     }
 
-    fn set_wakeup(&self, wakeup: bool) {
+    fn set_bell(&self, bell: Bell) {
         let mut flight = self.flight.lock();
-        flight.wakeup = wakeup;
+        flight.bell = bell;
+        self.sq.set_flags(flight.flags());
+    }
+
+    /// Has the timer look at the ring for as long as the program rings now and then.
+    fn look_later(self: &Arc<Self>) {
+        let mut flight = self.flight.lock();
+        flight.bell = Bell::Needed;
+        if !flight.closed && !flight.failed {
+            flight.bell = Bell::Later;
+            flight.seen = None;
+            self.timer
+                .start_abs(self, timer::now().saturating_add(LOOK_AGAIN));
+        }
         self.sq.set_flags(flight.flags());
     }
 
@@ -349,7 +393,7 @@ impl Queue {
     /// Takes in what is in the submission ring; `false` if something is left for want of room.
     fn take_in(self: &Arc<Self>, node: &Node, taking: &mut Taking) -> bool {
         let producer = self.sq.producer();
-        if !self.is_sound_index(producer, taking.next) {
+        if !self.is_sound_index(producer, self.taken.load(Relaxed)) {
             self.fail();
             return true;
         }
@@ -359,8 +403,11 @@ impl Queue {
             Some(peer) => connection(node, peer),
             None => Err(Code::NO_QUEUE_PAIR),
         };
-        while taking.next != producer {
-            let left = producer.wrapping_sub(taking.next).min(BATCH);
+        loop {
+            let left = producer.wrapping_sub(self.taken.load(Relaxed)).min(BATCH);
+            if left == 0 {
+                return true;
+            }
             let promised = self.send_cq.reserve(left);
             let mut works = self.take_some(promised, taking, &conn, qpn);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
@@ -373,7 +420,6 @@ impl Queue {
             }
             resched();
         }
-        true
     }
 
     /// Takes in the next `n` entries, for whose completions there is room. Those that are not allowed
@@ -385,8 +431,8 @@ impl Queue {
         conn: &Result<Arc<Conn>, Code>,
         qpn: u32,
     ) -> List<Work> {
-        let first = taking.next;
-        taking.next = first.wrapping_add(n);
+        let first = self.taken.load(Relaxed);
+        self.taken.store(first.wrapping_add(n), Relaxed);
         taking.entries.clear();
         let mut flight = self.flight.lock();
         let mut failed = flight.failed;
@@ -518,7 +564,7 @@ impl Queue {
     /// context.
     pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> Left {
         self.fail();
-        self.serve(node)
+        self.serve(node, false)
     }
 
     /// Connection `cid` has ended. Any context up to softirq.
@@ -548,6 +594,51 @@ impl Queue {
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: 0,
             pending: self.sq.producer().wrapping_sub(head).min(self.sq.entries()),
+        }
+    }
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Queue { self.look }
+}
+
+impl TimerCallback for Queue {
+    fn expired(this: &Arc<Self>) {
+        let mut flight = this.flight.lock();
+        if flight.bell != Bell::Later || flight.closed {
+            return;
+        }
+        let taken = this.taken.load(Relaxed);
+        if flight.seen != Some(taken) {
+            flight.seen = Some(taken);
+            this.timer
+                .start_abs(this, timer::now().saturating_add(LOOK_AGAIN));
+            return;
+        }
+        // For a whole period nobody has rung.
+        flight.bell = Bell::Needed;
+        this.sq.set_flags(flight.flags());
+        drop(flight);
+        // The program stores the producer, then looks at the flags; here it is the other way round.
+        smp_mb();
+        if this.sq.producer() != taken {
+            // It fails if it is on its way already.
+            let _ = defer::queue().enqueue(this.clone());
+        }
+    }
+}
+
+impl WorkItem for Queue {
+    type Pointer = Arc<Queue>;
+
+    /// Takes in what the program did not ring for.
+    fn run(this: Arc<Queue>) {
+        let Some(node) = this.hub.node() else { return };
+        let mut taking = this.taking.lock();
+        let closed = this.flight.lock().closed;
+        if !closed && !this.take_in(&node, &mut taking) {
+            // The next doorbell goes on with it.
+            this.hub.page.set_bell(this.id);
         }
     }
 }

@@ -37,11 +37,12 @@ def figure_rows():
     yield "RDS, 1 MiB", ["rds-1MiB"]
     yield "RDS, 64 bytes", ["rds-rate"]
     yield "RDS ping-pong, the better one", ["rds-pingpong-sleep", "rds-pingpong-spin"]
-    for operation in ("write", "read"):
-        for size, text in TEXT.items():
-            yield f"rxe, {operation}, {text}", [f"rxe-{operation}-{size}"]
-    yield "rxe, write of 8 bytes", ["rxe-write-latency"]
-    yield "rxe, writes of 64 bytes", ["rxe-write-rate"]
+    for over, name in (("rxe", "rxe"), ("perftest", "SUPERp")):
+        for operation in ("write", "read"):
+            for size, text in TEXT.items():
+                yield f"perftest over {name}, {operation}, {text}", [f"{over}-{operation}-{size}"]
+        yield f"perftest over {name}, write of 8 bytes, there", [f"{over}-write-latency"]
+        yield f"perftest over {name}, writes of 64 bytes", [f"{over}-write-rate"]
     for label, name in superp_rows():
         yield label, [name]
         yield POLLER, [f"{name}-poller"]
@@ -71,8 +72,13 @@ def ratio_rows():
         udp = [(f"udp-{operation}-{size}", "sunh") for size in BOTH_SIZES]
         yield f"UDP to SUNH, {operation}s of 64 KiB, 1 MiB", udp, True, "0.85"
     yield "latency of a write to TCP's", [("sunh-write-latency", "tcp")], True, "0.2"
-    yield "latency of a write to rxe's", [("sunh-write-latency", "rxe")], True, "0.35"
+    yield "latency by perftest to rxe's", [("perftest-write-latency", "rxe")], False, "0.35"
+    yield "latency, there and back, to half of that of rxe", [("sunh-write-latency", "rxe")], True, "0.35, poller"
     yield "rate of small writes to rxe's", [("sunh-write-rate", "rxe")], True, "20"
+    for operation in ("write", "read"):
+        of = [(f"perftest-{operation}-{size}", "rxe") for size in BOTH_SIZES]
+        yield f"{operation} by perftest to rxe's, 64 KiB, 1 MiB", of, False, ""
+    yield "rate of small writes by perftest to rxe's", [("perftest-write-rate", "rxe")], False, ""
     yield "packed to unpacked rate", [("sunh-write-rate", "sunh")], True, "3"
     yield "UDP's latency to SUNH's", [("udp-write-latency", "sunh")], True, "1.15"
     yield "UDP's rate to SUNH's", [("udp-write-rate", "sunh")], True, "0.85"

@@ -47,6 +47,10 @@ RDS = TOP / "build/selftests/bench/rds"
 RDS_PORT = 4003
 # How requests get to the kernel: by doorbells, or taken in by a thread.
 HOW = {"": (), "-poller": ("--poller",)}
+# Of perftest, by the beginning of their names: what is measured beside SUPERp, and its device.
+PERFTEST = {"perftest": "superp", "rxe": "rxe"}
+# perftest measures the clock of the processor, too, and reports nothing where it cannot, as on a busy machine.
+NO_REPORT = "perftest reports nothing"
 # Connections: of each encapsulation, and one that does not pack requests.
 SUNH, UDP, UNPACKED = 1, 2, 3
 
@@ -254,7 +258,13 @@ class Bench:
         """Median of whole round trips, ns."""
         return self.rds("pingpong", way, 8)[2]
 
-    # rxe
+    # perftest, the same programs over SUPERp and over rxe
+
+    def perftest_up(self):
+        """Over SUPERp; of the connections to the peer the one with the least id is taken."""
+        # Its status is 1.
+        version = subprocess.run(("ib_write_bw", "--version"), capture_output=True, text=True).stdout
+        self.versions["perftest"] = version.split()[-1]
 
     def rxe_up(self):
         if subprocess.run(("modprobe", "rdma_rxe"), capture_output=True).returncode:
@@ -266,28 +276,40 @@ class Bench:
                 raise Absent(str(error)) from None
         gids = pathlib.Path("/sys/class/infiniband/rxea/ports/1/gids").iterdir()
         self.gid = next(gid.name for gid in gids if gid.read_text().strip().endswith("ffff:0a17:0001"))
-        # Its status is 1.
-        version = subprocess.run(("ib_write_bw", "--version"), capture_output=True, text=True).stdout
-        self.versions["perftest"] = version.split()[-1]
 
-    def perftest(self, program, size, iterations):
-        """The results that perftest prints, of so many requests."""
+    def perftest_command(self, node, over, program, *options):
+        namespace = {"a": self.a, "b": self.b}[node]
+        if over == "rxe":
+            return within(namespace, program, "-d", f"rxe{node}", "-x", self.gid, *options)
+        script = f". {TOP}/selftests/lib/perftest.sh; run \"$@\""
+        return within(namespace, "bash", "-c", script, "run", program, "-d", "superp", "-x", 0, *options)
+
+    def perftest(self, result, over, program, size, iterations):
+        """That result of those that perftest prints, of so many requests, over SUPERp or rxe."""
         iterations = 50 if self.smoke else iterations
+        for _ in range(5):
+            found = self.perftest_once(over, program, size, iterations)[result]
+            if found:
+                return found
+        raise Absent(NO_REPORT)
+
+    def perftest_once(self, over, program, size, iterations):
         with tempfile.NamedTemporaryFile() as file:
-            options = ("-x", self.gid, "-s", size, "-n", iterations, "-F")
+            options = ("-s", size, "-n", iterations, "-F")
             if program.endswith("bw"):
                 options += ("--report_gbits",)
             server = subprocess.Popen(
-                within(self.b, program, "-d", "rxeb", *options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
+                self.perftest_command("b", over, program, *options),
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
             try:
                 end = time.monotonic() + 20
                 while ":18515" not in run(*within(self.b, "ss", "-Hltn")):
                     if server.poll() is not None or time.monotonic() > end:
                         raise Absent(f"{program} does not listen")
                     time.sleep(0.02)
-                json_options = ("--out_json", f"--out_json_file={file.name}")
-                run("timeout", "60", *within(self.a, program, "-d", "rxea", *options, *json_options, "10.23.0.2"))
+                options += ("--out_json", f"--out_json_file={file.name}", "10.23.0.2")
+                run("timeout", "60", *self.perftest_command("a", over, program, *options))
                 server.wait(20)
             finally:
                 server.kill()
@@ -295,16 +317,15 @@ class Bench:
             # It writes numbers that it has none for as C does.
             return json.loads(re.sub(r":\s*-?(nan|inf)\b", ": null", file.read().decode()))["results"]
 
-    def rxe_bytes(self, operation, size):
-        found = self.perftest(f"ib_{operation}_bw", size, max(64, 16 * MIB // size))
-        return found["BW_average"] * 1e9 / 8
+    def perftest_bytes(self, over, operation, size):
+        return self.perftest("BW_average", over, f"ib_{operation}_bw", size, 64 * MIB // size) * 1e9 / 8
 
-    def rxe_rate(self):
-        return self.perftest("ib_write_bw", 64, 5000)["MsgRate"] * 1e6
+    def perftest_rate(self, over):
+        return self.perftest("MsgRate", over, "ib_write_bw", 64, 20000) * 1e6
 
-    def rxe_latency(self):
+    def perftest_latency(self, over):
         """perftest tells half of a round trip."""
-        return self.perftest("ib_write_lat", 8, 1000)["t_typical"] * 1e3
+        return self.perftest("t_typical", over, "ib_write_lat", 8, 1000) * 1e3
 
 
 def processors_busy():
@@ -363,14 +384,13 @@ def figures(bench):
         yield f"rds-{name}", "B/s", "rds", lambda size=size: bench.rds_stream(size)[1]
     for way in PORTS:
         yield f"rds-pingpong-{way}", "ns", "rds", lambda way=way: bench.rds_pingpong(way)
-    for operation in ("write", "read"):
-        for name, size in SIZES.items():
-            yield (
-                f"rxe-{operation}-{name}", "B/s", "rxe",
-                lambda operation=operation, size=size: bench.rxe_bytes(operation, size),
-            )  # fmt: skip
-    yield "rxe-write-latency", "ns", "rxe", bench.rxe_latency
-    yield "rxe-write-rate", "op/s", "rxe", bench.rxe_rate
+    for system, over in PERFTEST.items():
+        for operation in ("write", "read"):
+            for name, size in SIZES.items():
+                moved = functools.partial(bench.perftest_bytes, over, operation, size)
+                yield f"{system}-{operation}-{name}", "B/s", system, moved
+        yield f"{system}-write-latency", "ns", system, functools.partial(bench.perftest_latency, over)
+        yield f"{system}-write-rate", "op/s", system, functools.partial(bench.perftest_rate, over)
 
 
 def measured(unit, values, retransmits):
@@ -384,7 +404,7 @@ def measured(unit, values, retransmits):
 def measure(bench):
     """All figures, by name."""
     absent = {}
-    for system in ("superp", "frames", "tcp", "rds", "rxe"):
+    for system in ("superp", "frames", "tcp", "rds", "perftest", "rxe"):
         try:
             getattr(bench, f"{system}_up")()
         except Absent as why:

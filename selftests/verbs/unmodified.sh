@@ -82,15 +82,24 @@ sent() { echo $(($(conn_get "$nodeA" "${2:-$cid}" "$1") + $(conn_get "$nodeB" "$
 
 # perftest COUNT SIZE PROGRAM OPTION…: it reports that many operations, and they went over the connection.
 # On a busy machine perftest may fail to measure the clock, which it does once all is moved; then it reports nothing.
+iterations=50
 perftest() {
 	local before status=0
 	before=$(sent tx-ops)
-	pair 18515 "$3" -d superp -n 50 "${@:4}" || status=1
+	pair 18515 "$3" -d superp -n "$iterations" "${@:4}" || status=1
 	says 'Device +: superp' "$client_said" || return 1
 	tap_equal 1 "$(($(sent tx-ops) - before >= $1))" "$1 operations were sent" || return 1
 	! says 'Correlation coefficient' "$client_said$server_said" >/dev/null || return 0
 	says "^ $2 +$1 " "$client_said" || return 1
 	return "$status"
+}
+
+# one_by_one: small writes, each posted by itself, share packets all the same.
+one_by_one() {
+	local before iterations=5000
+	before=$(conn_get "$nodeA" "$cid" tx-packets)
+	perftest 5000 64 ib_write_bw -s 64 || return 1
+	tap_equal 1 "$(($(conn_get "$nodeA" "$cid" tx-packets) - before < 4000))" "fewer packets than writes"
 }
 
 # over CID OTHER COMMAND…: succeeds, with operations over the one connection and none over the other.
@@ -161,6 +170,7 @@ tap_case "ibv_srq_pingpong, 4 queue pairs, by events" pingpong ibv_srq_pingpong 
 for program in ib_write_bw ib_read_bw ib_send_bw; do
 	tap_case "$program" perftest 50 65536 "$program"
 done
+tap_case "ib_write_bw, small writes share packets" one_by_one
 tap_case "ib_atomic_bw" perftest 50 8 ib_atomic_bw
 tap_case "ib_send_bw, a shared receive queue of four queue pairs" perftest 200 4096 ib_send_bw --use-srq -q 4 -s 4096
 tap_case "ib_send_bw, by events, both ways" perftest 50 65536 ib_send_bw -e -b

@@ -92,10 +92,11 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
     checked(|| unsafe { libc::send(fd.as_raw_fd(), data, bytes.len(), flags) })
 }
 
-/// send(2) of nothing: the doorbell of a context.
-pub(crate) fn doorbell(fd: BorrowedFd<'_>) -> Result<()> {
+/// send(2) of nothing: the doorbell of a context; `more`: MSG_MORE.
+pub(crate) fn doorbell(fd: BorrowedFd<'_>, more: bool) -> Result<()> {
+    let flags = if more { libc::MSG_MORE } else { 0 };
     // SAFETY: Nothing is read from the null pointer: the length is 0.
-    checked(|| unsafe { libc::send(fd.as_raw_fd(), ptr::null(), 0, 0) }).map(drop)
+    checked(|| unsafe { libc::send(fd.as_raw_fd(), ptr::null(), 0, flags) }).map(drop)
 }
 
 /// An empty message header.

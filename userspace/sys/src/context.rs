@@ -2,17 +2,17 @@
 //! Contexts: sockets with completion queues and many queue pairs, whose rings are shared memory.
 
 use crate::mapping::Mapping;
+use crate::pace::Pace;
+use crate::queue_pair::{Flags, Qp, ReceiveRing, SendRing};
 use crate::ring::{Consumer, Producer};
 use crate::socket::{family, milliseconds};
-use crate::uapi::{
-    self, superp_cqe, superp_ctx_page, superp_ring, superp_rqe, superp_segment, superp_sqe,
-};
-use crate::{call, Access, Address, Memory, Region, Registration};
+use crate::uapi::{self, superp_cqe, superp_ctx_page, superp_rqe, superp_segment};
+use crate::{call, Access, Memory, Region, Registration};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,12 +52,14 @@ pub enum Receive<'a> {
 }
 
 #[derive(Debug)]
-struct Inner {
-    fd: Arc<OwnedFd>,
-    family: u16,
+pub(crate) struct Inner {
+    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) family: u16,
     page: Mapping,
     /// Entries were left at the last doorbell.
     left: AtomicBool,
+    /// Entries were put in for which nobody has rung: the kernel looks soon.
+    pub(crate) waits: AtomicBool,
 }
 
 impl Inner {
@@ -68,16 +70,28 @@ impl Inner {
         (word, 1 << (number % 64))
     }
 
-    /// Says that a queue pair has something for the kernel.
-    fn set_bell(&self, qp: u32) {
+    /// Says that a queue pair has something for the kernel; `true`: that was said already, and nobody has
+    /// rung since.
+    pub(crate) fn set_bell(&self, qp: u32) -> bool {
         let (word, mask) = self.bit(offset_of!(superp_ctx_page, bell), qp);
-        word.fetch_or(mask, Ordering::Release);
+        word.fetch_or(mask, Ordering::Release) & mask != 0
     }
 
-    fn ring(&self) -> Result<Doorbell> {
+    /// `more`: what follows may wait.
+    pub(crate) fn ring(&self, more: bool) -> Result<Doorbell> {
         // Before the call: what another thread leaves meanwhile must not be forgotten.
         self.left.store(false, Ordering::Relaxed);
-        self.all_taken(call::doorbell(self.fd.as_fd()))
+        self.waits.store(false, Ordering::Relaxed);
+        self.all_taken(call::doorbell(self.fd.as_fd(), more))
+    }
+
+    /// Rings for entries that wait, if there are any; `more` as of [`ring`](Self::ring).
+    pub(crate) fn ring_waiting(&self, more: bool) -> Result<bool> {
+        let any = self.waits.load(Ordering::Relaxed);
+        if any {
+            self.ring(more)?;
+        }
+        Ok(any)
     }
 
     /// What a call says of the entries that it was to take in.
@@ -95,7 +109,7 @@ impl Inner {
 
 /// A context. Clones are the same context, which ends with the last of them, its regions and queues.
 #[derive(Clone, Debug)]
-pub struct ContextSocket(Arc<Inner>);
+pub struct ContextSocket(pub(crate) Arc<Inner>);
 
 impl ContextSocket {
     /// A new context in the current network namespace.
@@ -112,6 +126,7 @@ impl ContextSocket {
             family,
             page,
             left: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
         })))
     }
 
@@ -248,7 +263,8 @@ impl ContextSocket {
                 ring: Producer::new(mapping, &create.rq, size.segments)?,
             }),
         };
-        Ok((SendRing { qp, ring }, receive))
+        let pace = Pace::new();
+        Ok((SendRing { qp, ring, pace }, receive))
     }
 
     /// Lets the kernel take in what was put into rings of the context since it was called last.
@@ -257,7 +273,7 @@ impl ContextSocket {
     ///
     /// What send(2) says.
     pub fn doorbell(&self) -> Result<Doorbell> {
-        self.0.ring()
+        self.0.ring(false)
     }
 
     /// Lends the kernel this thread for `time`, at most a second: it takes in what is put into rings of the
@@ -409,7 +425,7 @@ impl SharedReceiveRing {
 }
 
 #[derive(Debug)]
-struct CqInner {
+pub(crate) struct CqInner {
     context: Arc<Inner>,
     number: u32,
     /// Queue pairs that complete here, with the flags of their submission rings.
@@ -417,18 +433,19 @@ struct CqInner {
 }
 
 impl CqInner {
-    fn with_users<T>(&self, work: impl FnOnce(&mut Vec<(u32, Flags)>) -> T) -> T {
+    pub(crate) fn with_users<T>(&self, work: impl FnOnce(&mut Vec<(u32, Flags)>) -> T) -> T {
         work(&mut self.users.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Has the kernel look at all queue pairs in the error state that complete here; whether there are any.
     fn set_bells(&self) -> bool {
         self.with_users(|users| {
-            let failed = users.iter().filter(|(_, flags)| flags.failed());
-            failed
-                .map(|(number, _)| self.context.set_bell(*number))
-                .count()
-                > 0
+            let mut any = false;
+            for (number, _) in users.iter().filter(|(_, flags)| flags.failed()) {
+                self.context.set_bell(*number);
+                any = true;
+            }
+            any
         })
     }
 }
@@ -470,27 +487,38 @@ impl Cq {
     pub fn poll(&mut self, most: u32, mut each: impl FnMut(superp_cqe)) -> Result<u32> {
         let was_full = self.ring.waiting() == self.ring.entries();
         let mut failed = false;
-        let count = self.ring.pop(most, |entry| {
+        let mut take = |entry: superp_cqe| {
             failed |= entry.major != 0;
             each(entry);
-        });
+        };
         let context = &self.inner.context;
+        let mut count = self.ring.pop(most, &mut take);
+        if count < most && context.ring_waiting(true)? {
+            count += self.ring.pop(most - count, &mut take);
+        }
         // Receive entries of a queue pair that failed may wait for room.
         let flush = count > 0 && (was_full || failed) && self.inner.set_bells();
         if flush || context.left.load(Ordering::Relaxed) {
-            context.ring()?;
+            context.ring(false)?;
         }
         Ok(count)
     }
 
     /// Has the next completion wake those who wait for the context. `false`: completions wait already.
     pub fn arm(&mut self) -> bool {
+        self.before_waiting();
         self.ring.arm(uapi::SUPERP_CQ_ARMED)
     }
 
     /// As [`arm`](Self::arm), for the next completion that is solicited by the peer, or failed.
     pub fn arm_solicited(&mut self) -> bool {
+        self.before_waiting();
         self.ring.arm_weakly(uapi::SUPERP_CQ_ARMED_SOLICITED)
+    }
+
+    fn before_waiting(&self) {
+        // Without, the kernel looks later, and sees what there is to be said.
+        let _ = self.inner.context.ring_waiting(false);
     }
 
     /// Whether entries were left at the last doorbell: they may go on without an event.
@@ -535,244 +563,5 @@ impl Cq {
         let (word, mask) = context.bit(offset_of!(superp_ctx_page, events), self.inner.number);
         word.load(Ordering::Relaxed) & mask != 0
             && word.fetch_and(!mask, Ordering::AcqRel) & mask != 0
-    }
-}
-
-/// What is known of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connected {
-    /// It speaks the extension opcodes.
-    pub ext: bool,
-    /// It delivers in order both ways.
-    pub ordered: bool,
-    /// Longest message, bytes.
-    pub max_message: u32,
-    /// Shortest.
-    pub min_message: u32,
-    /// The peer, with the connection in use.
-    pub peer: Address,
-}
-
-/// What both rings of a queue pair share. The last of them ends it.
-#[derive(Debug)]
-pub struct Qp {
-    context: Arc<Inner>,
-    number: u32,
-    qpn: u32,
-    connected: AtomicBool,
-    cqs: [Arc<CqInner>; 2],
-    /// Drops after the queue pair has ended.
-    _srq: Option<Srq>,
-}
-
-impl Qp {
-    /// Its number in the context, which completions carry.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Its number in the node, which peers send to.
-    pub fn qpn(&self) -> u32 {
-        self.qpn
-    }
-
-    /// Chooses the peer, once.
-    ///
-    /// # Errors
-    ///
-    /// EHOSTUNREACH: no established connection fits. EISCONN: it has, or had, a peer.
-    pub fn connect(&self, peer: &Address) -> Result<Connected> {
-        let mut connect = uapi::superp_rqp_connect {
-            qp: self.number,
-            peer: peer.to_name(self.context.family),
-            ..Default::default()
-        };
-        call::ioctl(self.context.fd.as_fd(), &mut connect)?;
-        self.connected.store(true, Ordering::Relaxed);
-        Ok(Connected {
-            ext: connect.flags & uapi::SUPERP_QP_F_EXT != 0,
-            ordered: connect.flags & uapi::SUPERP_QP_F_ORDERED != 0,
-            max_message: connect.max_message,
-            min_message: connect.min_message,
-            peer: Address::from_name(&connect.peer),
-        })
-    }
-
-    /// Whether it has a peer.
-    pub fn connected(&self) -> bool {
-        self.connected.load(Ordering::Relaxed)
-    }
-
-    /// Puts it into the error state: what is in its rings completes as aborted, except for what is with
-    /// the connection. What finds no room in a completion queue follows when completions are taken.
-    ///
-    /// # Errors
-    ///
-    /// What send(2) says.
-    pub fn fail(&self) -> Result<()> {
-        let mut modify = uapi::superp_rqp_modify {
-            qp: self.number,
-            state: uapi::SUPERP_QPS_ERR,
-        };
-        match call::ioctl(self.context.fd.as_fd(), &mut modify) {
-            // Entries were left: the doorbell goes on with them, and remembers.
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                self.context.ring().map(drop)
-            }
-            done => done,
-        }
-    }
-
-    /// The context it belongs to.
-    pub fn context(&self) -> ContextSocket {
-        ContextSocket(self.context.clone())
-    }
-}
-
-impl Drop for Qp {
-    fn drop(&mut self) {
-        for cq in &self.cqs {
-            cq.with_users(|users| users.retain(|(number, _)| *number != self.number));
-        }
-        let fd = self.context.fd.as_fd();
-        let _ = call::destroy(fd, uapi::SUPERP_IOC_RQP_DESTROY, self.number);
-    }
-}
-
-/// The flags of a submission ring.
-#[derive(Debug)]
-struct Flags {
-    mapping: Arc<Mapping>,
-    offset: usize,
-}
-
-impl Flags {
-    fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
-        let offset = ring.flags as usize;
-        if mapping.word(offset).is_none() {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        Ok(Self { mapping, offset })
-    }
-
-    /// As they are after all that was stored.
-    fn load(&self) -> u32 {
-        std::sync::atomic::fence(Ordering::SeqCst);
-        let word = self.mapping.word(self.offset);
-        word.map_or(0, |word: &AtomicU32| word.load(Ordering::Relaxed))
-    }
-
-    /// Whether the queue pair is in the error state.
-    fn failed(&self) -> bool {
-        self.load() & uapi::SUPERP_RING_ERROR != 0
-    }
-}
-
-/// The submission ring of a queue pair.
-#[derive(Debug)]
-pub struct SendRing {
-    qp: Arc<Qp>,
-    ring: Producer<superp_sqe>,
-}
-
-impl SendRing {
-    /// The queue pair.
-    pub fn qp(&self) -> &Arc<Qp> {
-        &self.qp
-    }
-
-    /// Entries of the ring.
-    pub fn entries(&self) -> u32 {
-        self.ring.entries()
-    }
-
-    /// How many entries can be put in now.
-    pub fn room(&mut self) -> u32 {
-        self.ring.room()
-    }
-
-    /// Segments that an entry may have.
-    pub fn segments(&self) -> u32 {
-        self.ring.per_entry()
-    }
-
-    /// The slot of the next entry, which nothing under way uses any more. `None`: the ring is full.
-    pub fn next_slot(&mut self) -> Option<u32> {
-        self.ring.next_slot()
-    }
-
-    /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
-    pub fn push(
-        &mut self,
-        entry: superp_sqe,
-        segments: impl IntoIterator<Item = superp_segment>,
-    ) -> bool {
-        self.ring.push(entry, segments)
-    }
-
-    /// Shows the kernel what was put in. `true`: it looks when the doorbell of the context rings.
-    pub fn publish(&mut self) -> bool {
-        self.ring.publish();
-        let wanted = uapi::SUPERP_RING_NEED_WAKEUP | uapi::SUPERP_RING_ERROR;
-        let bell = self.ring.flags() & wanted != 0;
-        if bell {
-            self.qp.context.set_bell(self.qp.number);
-        }
-        bell
-    }
-
-    /// Whether the queue pair is in the error state.
-    pub fn failed(&self) -> bool {
-        self.ring.flags() & uapi::SUPERP_RING_ERROR != 0
-    }
-}
-
-/// The receive ring of a queue pair.
-#[derive(Debug)]
-pub struct ReceiveRing {
-    qp: Arc<Qp>,
-    flags: Flags,
-    ring: Producer<superp_rqe>,
-}
-
-impl ReceiveRing {
-    /// The queue pair.
-    pub fn qp(&self) -> &Arc<Qp> {
-        &self.qp
-    }
-
-    /// Entries of the ring.
-    pub fn entries(&self) -> u32 {
-        self.ring.entries()
-    }
-
-    /// How many entries can be put in now.
-    pub fn room(&mut self) -> u32 {
-        self.ring.room()
-    }
-
-    /// Segments that an entry may have.
-    pub fn segments(&self) -> u32 {
-        self.ring.per_entry()
-    }
-
-    /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
-    pub fn push(
-        &mut self,
-        entry: superp_rqe,
-        segments: impl IntoIterator<Item = superp_segment>,
-    ) -> bool {
-        self.ring.push(entry, segments)
-    }
-
-    /// Shows the kernel what was put in. `true`: the queue pair is in the error state, and the kernel
-    /// looks when the doorbell of the context rings.
-    pub fn publish(&mut self) -> bool {
-        self.ring.publish();
-        let bell = self.flags.failed();
-        if bell {
-            self.qp.context.set_bell(self.qp.number);
-        }
-        bell
     }
 }

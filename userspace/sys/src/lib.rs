@@ -26,16 +26,16 @@ mod context;
 mod device;
 mod mapping;
 mod memory;
+mod pace;
+mod queue_pair;
 mod region;
 mod ring;
 mod socket;
 pub mod uapi;
 
-pub use context::{
-    Connected, ContextSocket, Cq, Doorbell, Qp, Receive, ReceiveRing, RingSize, SendRing,
-    SharedReceiveRing, Srq,
-};
+pub use context::{ContextSocket, Cq, Doorbell, Receive, RingSize, SharedReceiveRing, Srq};
 pub use device::{device_index, device_name};
 pub use memory::Memory;
+pub use queue_pair::{Connected, Qp, ReceiveRing, SendRing};
 pub use region::{Access, Region, Registration};
 pub use socket::{Address, Atomic, Completion, Info, Placed, Received, Socket, With};

@@ -74,6 +74,8 @@ pub const SUPERP_QPS_ERR: u32 = 2;
 pub const SUPERP_RING_NEED_WAKEUP: u32 = 1 << 0;
 /// The queue pair is in the error state.
 pub const SUPERP_RING_ERROR: u32 = 1 << 1;
+/// The kernel looks soon; ring to have it look now.
+pub const SUPERP_RING_LATER: u32 = 1 << 2;
 /// The arm word of a completion ring.
 pub const SUPERP_CQ_ARMED: u32 = 1;
 /// Arm word: the next completion that is solicited, or failed, is told.

@@ -7,7 +7,7 @@ use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use superp_sys::uapi::{superp_segment, SUPERP_MAX_INLINE};
-use superp_sys::{Qp, ReceiveRing, SendRing, SharedReceiveRing, Srq};
+use superp_sys::{ReceiveRing, SendRing, SharedReceiveRing, Srq};
 
 /// A queue pair: a queue of requests and a queue of receive buffers. It ends with the last of the two.
 #[derive(Debug)]
@@ -185,7 +185,8 @@ impl SendQueue {
         self.ring.entries()
     }
 
-    /// Posts requests. They are carried out in this order and complete in it.
+    /// Posts requests. They are carried out in this order and complete in it. Where one call follows the
+    /// other at once, a request may wait for the next few, for who polls or asks for an event, or for 0.8 ms.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ impl SendQueue {
         requests: impl IntoIterator<Item = WorkRequest<'a>>,
     ) -> Result<(), PostError> {
         let put = self.put(requests);
-        if put.posted > 0 && self.ring.publish() {
-            put.ring(self.ring.qp())?;
+        if put.posted > 0 {
+            put.rung(self.ring.submit())?;
         }
         put.all()
     }
@@ -257,7 +258,7 @@ impl ReceiveQueue {
             full_unless(ring.push(request.entry, segments))
         });
         if put.posted > 0 && ring.publish() {
-            put.ring(ring.qp())?;
+            put.rung(ring.qp().context().doorbell())?;
         }
         put.all()
     }
@@ -373,14 +374,11 @@ fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> Resu
 }
 
 impl Put {
-    fn ring(&self, qp: &Qp) -> Result<(), PostError> {
-        qp.context()
-            .doorbell()
-            .map(drop)
-            .map_err(|error| PostError {
-                posted: self.posted,
-                error: error.into(),
-            })
+    fn rung<T>(&self, doorbell: std::io::Result<T>) -> Result<(), PostError> {
+        doorbell.map(drop).map_err(|error| PostError {
+            posted: self.posted,
+            error: error.into(),
+        })
     }
 
     fn all(self) -> Result<(), PostError> {
