@@ -45,7 +45,7 @@ use crate::{
     proto::{wire::AtomicKind, Code},
     qp::{Beside, End, Mark, MsgMeta, Qp, Refused},
     region::{self, Region},
-    work::{self, Local, Work, WorkOp},
+    work::{self, Local, Request, Work, WorkOp},
     MAX_MESSAGE,
 };
 
@@ -491,7 +491,15 @@ impl Socket {
             Local::Buffer(pages)
         };
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(ticket, qpn, op, len, local, false, false)?)?;
+        conn.post(Work::new(Request {
+            ticket,
+            dest: qpn,
+            op,
+            len,
+            local,
+            fence: false,
+            solicited: false,
+        })?)?;
         Ok(bytes)
     }
 
@@ -558,7 +566,15 @@ impl Socket {
         };
         let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(ticket, qpn, op, rma.length, local, fence, false)?)
+        conn.post(Work::new(Request {
+            ticket,
+            dest: qpn,
+            op,
+            len: rma.length,
+            local,
+            fence,
+            solicited: false,
+        })?)
     }
 
     /// The local memory of a request that is not empty.

@@ -54,6 +54,8 @@ impl WorkOp {
 pub(crate) enum Ticket {
     Socket(socket::Ticket),
     Ring(ring::Ticket),
+    /// The work has completed, and is kept for another request.
+    Spent,
 }
 
 impl Ticket {
@@ -62,7 +64,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.arm(),
             // Taking an entry from a ring was that.
-            Self::Ring(_) => {}
+            Self::Ring(_) | Self::Spent => {}
         }
     }
 
@@ -72,14 +74,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.complete(outcome),
             Self::Ring(ticket) => ticket.complete(outcome),
-        }
-    }
-
-    /// As [`Ticket::complete`], together with others.
-    pub(crate) fn complete_with(&self, others: &mut ring::Endings, outcome: Result<(), Code>) {
-        match self {
-            Self::Socket(ticket) => ticket.complete(outcome),
-            Self::Ring(ticket) => others.add(ticket, outcome),
+            Self::Spent => {}
         }
     }
 
@@ -88,6 +83,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.source(),
             Self::Ring(ticket) => ticket.source(),
+            Self::Spent => 0,
         }
     }
 
@@ -96,6 +92,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.patience(),
             Self::Ring(ticket) => ticket.patience(),
+            Self::Spent => Patience::Gone,
         }
     }
 }
@@ -154,6 +151,17 @@ pub(crate) struct Piece {
     pub(crate) len: u32,
 }
 
+/// What a work is asked to do; see [`Work`].
+pub(crate) struct Request {
+    pub(crate) ticket: Ticket,
+    pub(crate) dest: u32,
+    pub(crate) op: WorkOp,
+    pub(crate) len: u32,
+    pub(crate) local: Local,
+    pub(crate) fence: bool,
+    pub(crate) solicited: bool,
+}
+
 /// One work request.
 #[pin_data]
 pub(crate) struct Work {
@@ -193,15 +201,16 @@ impl_list_item! {
 
 impl Work {
     /// A new request. Process context.
-    pub(crate) fn new(
-        ticket: Ticket,
-        dest: u32,
-        op: WorkOp,
-        len: u32,
-        local: Local,
-        fence: bool,
-        solicited: bool,
-    ) -> Result<ListArc<Work>> {
+    pub(crate) fn new(request: Request) -> Result<ListArc<Work>> {
+        let Request {
+            ticket,
+            dest,
+            op,
+            len,
+            local,
+            fence,
+            solicited,
+        } = request;
         ListArc::pin_init(
             try_pin_init!(Work {
                 links <- ListLinks::new(),
@@ -220,6 +229,47 @@ impl Work {
             }),
             GFP_KERNEL_ACCOUNT,
         )
+    }
+
+    /// As [`Work::new`], in the memory of one that is [`spent`](Work::spend).
+    pub(crate) fn renew(spent: ListArc<Work>, request: Request) -> Result<ListArc<Work>> {
+        let Some(mut work) = Arc::into_unique_or_drop(spent.into_arc()) else {
+            return Work::new(request);
+        };
+        let this = work.as_mut().project();
+        *this.ticket = request.ticket;
+        *this.dest = request.dest;
+        *this.op = request.op;
+        *this.len = request.len;
+        *this.local = request.local;
+        *this.fence = request.fence;
+        *this.solicited = request.solicited;
+        this.refusals.store(0, Relaxed);
+        this.alone.store(false, Relaxed);
+        this.placed.store(false, Relaxed);
+        Ok(ListArc::from(work))
+    }
+
+    /// Gives back all that a completed work holds, but not its memory. `None`: that, too. Any context.
+    pub(crate) fn spend(work: ListArc<Work>) -> Option<ListArc<Work>> {
+        let mut work = Arc::into_unique_or_drop(work.into_arc())?;
+        let this = work.as_mut().project();
+        *this.ticket = Ticket::Spent;
+        *this.local = Local::None;
+        Some(ListArc::from(work))
+    }
+
+    /// Completes a work, together with others; a second time does nothing. Any context up to softirq, a
+    /// connection's lock may be held.
+    pub(crate) fn complete_with(
+        work: ListArc<Work>,
+        others: &mut ring::Endings,
+        outcome: Result<(), Code>,
+    ) {
+        match &work.ticket {
+            Ticket::Ring(_) => others.add(work, outcome),
+            ticket => ticket.complete(outcome),
+        }
     }
 
     /// The flow that it is part of.

@@ -301,7 +301,7 @@ impl Inner {
                 Some(_) => Ok(()),
                 None => result,
             };
-            work.ticket.complete_with(&mut endings, outcome);
+            Work::complete_with(work, &mut endings, outcome);
         }
         while let Some(work) = again.pop_back() {
             self.flows.repeat(work);
@@ -332,7 +332,7 @@ impl Inner {
         let placed = active.told;
         let work = active.work;
         match active.error {
-            None => work.ticket.complete(Ok(())),
+            None => Work::complete_with(work, &mut ring::Endings::new(), Ok(())),
             Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
                 work.set_placed(placed);

@@ -3,7 +3,7 @@
 //! Queue pairs with rings.
 
 use kernel::{
-    list::List,
+    list::{List, ListArc},
     new_mutex,
     prelude::*,
     sync::{
@@ -35,7 +35,7 @@ use crate::{
     node::Node,
     proto::Code,
     socket::{error_of, EndpointInfo},
-    work::{self, Patience, Work},
+    work::{self, Patience, Request, Work},
 };
 
 /// Requests that are given to a connection at a go.
@@ -77,6 +77,8 @@ struct Flight {
     failed: bool,
     /// Nobody wants to know any more.
     closed: bool,
+    /// Works that have ended, for those to come.
+    spent: List<Work>,
 }
 
 impl Flight {
@@ -116,6 +118,8 @@ struct Taking {
     entries: KVec<Sqe>,
     /// The same as that of the flight, whose lock this saves.
     watched: bool,
+    /// Works for what is taken in: those of the flight, from time to time.
+    spent: List<Work>,
 }
 
 /// The connection of a queue pair. It may have been removed since, and another one made under its id.
@@ -223,11 +227,13 @@ impl Queue {
             watched: false,
             failed: false,
             closed: false,
+            spent: List::new(),
         };
         sq.set_flags(flight.flags());
         let taking = Taking {
             entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
             watched: false,
+            spent: List::new(),
         };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
@@ -436,6 +442,9 @@ impl Queue {
         taking.entries.clear();
         let mut flight = self.flight.lock();
         let mut failed = flight.failed;
+        if taking.spent.is_empty() {
+            core::mem::swap(&mut taking.spent, &mut flight.spent);
+        }
         for i in 0..n {
             let index = first.wrapping_add(i);
             let entry = self.sq.read(index);
@@ -473,10 +482,20 @@ impl Queue {
                         self.tx_messages.add(1, Relaxed);
                     }
                     // Without memory the ticket is dropped, which completes it as aborted.
-                    let fence = entry::is_fenced(entry);
-                    let solicited = entry::is_solicited(entry);
-                    let ticket = work::Ticket::Ring(ticket);
-                    match Work::new(ticket, qpn, op, entry.length, local, fence, solicited) {
+                    let request = Request {
+                        ticket: work::Ticket::Ring(ticket),
+                        dest: qpn,
+                        op,
+                        len: entry.length,
+                        local,
+                        fence: entry::is_fenced(entry),
+                        solicited: entry::is_solicited(entry),
+                    };
+                    let work = match taking.spent.pop_front() {
+                        Some(spent) => Work::renew(spent, request),
+                        None => Work::new(request),
+                    };
+                    match work {
                         Ok(work) => works.push_back(work),
                         Err(_) => failed = true,
                     }
@@ -490,10 +509,11 @@ impl Queue {
         works
     }
 
-    /// Submissions have ended, with these outcomes. Completions go out in the order of submission. Any
-    /// context up to softirq, a connection's lock may be held.
-    fn complete(&self, ended: &[(u32, Result<(), Code>)]) {
+    /// Submissions have ended, with these outcomes; and their works are `spent`. Completions go out in the
+    /// order of submission. Any context up to softirq, a connection's lock may be held.
+    fn complete(&self, ended: &[(u32, Result<(), Code>)], spent: &mut List<Work>) {
         let mut flight = self.flight.lock();
+        flight.spent.push_all_back(spent);
         let mut fails = false;
         for (index, outcome) in ended {
             if let Some(slot) = flight.slot(*index) {
@@ -655,7 +675,8 @@ impl Ticket {
     /// connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
         if self.done.xchg(1, Relaxed) == 0 {
-            self.queue.complete(&[(self.index, outcome)]);
+            let ended = [(self.index, outcome)];
+            self.queue.complete(&ended, &mut List::new());
         }
     }
 
@@ -683,6 +704,7 @@ pub(crate) struct Endings {
     queue: Option<Arc<Queue>>,
     ended: [(u32, Result<(), Code>); ENDINGS_MAX],
     count: usize,
+    spent: List<Work>,
 }
 
 impl Endings {
@@ -692,11 +714,15 @@ impl Endings {
             queue: None,
             ended: [(0, Ok(())); ENDINGS_MAX],
             count: 0,
+            spent: List::new(),
         }
     }
 
-    /// One more; as [`Ticket::complete`].
-    pub(crate) fn add(&mut self, ticket: &Ticket, outcome: Result<(), Code>) {
+    /// One more, of a ring; as [`Ticket::complete`].
+    pub(crate) fn add(&mut self, work: ListArc<Work>, outcome: Result<(), Code>) {
+        let work::Ticket::Ring(ticket) = &work.ticket else {
+            return;
+        };
         if ticket.done.xchg(1, Relaxed) != 0 {
             return;
         }
@@ -711,11 +737,14 @@ impl Endings {
             *place = (ticket.index, outcome);
             self.count = self.count.saturating_add(1);
         }
+        if let Some(spent) = Work::spend(work) {
+            self.spent.push_back(spent);
+        }
     }
 
     fn flush(&mut self) {
         if let (Some(queue), Some(ended @ [_, ..])) = (&self.queue, self.ended.get(..self.count)) {
-            queue.complete(ended);
+            queue.complete(ended, &mut self.spent);
         }
         self.count = 0;
     }
