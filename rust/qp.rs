@@ -200,9 +200,11 @@ impl Node {
     }
 
     /// The queue pair of a context is about to end: what peers send there from now on waits, until they
-    /// have had time to end, too. Process context.
+    /// have had time to end, too. One that took nothing in is not missed. Process context.
     pub(crate) fn qp_departs(&self, qp: &Qp) {
-        self.departed().lock().put(qp.qpn(), timer::now());
+        if qp.ring().is_some_and(|queue| queue.receives()) {
+            self.departed().lock().put(qp.qpn(), timer::now());
+        }
     }
 
     /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.

@@ -267,6 +267,11 @@ impl Queue {
         &self.sq
     }
 
+    /// Whether it takes messages in.
+    pub(crate) fn receives(&self) -> bool {
+        self.rq.is_some()
+    }
+
     /// The receive ring, if it has one of its own.
     pub(super) fn rq(&self) -> Option<&Ring<Rqe>> {
         self.rq.as_ref().and_then(|rq| rq.source.own())

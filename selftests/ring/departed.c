@@ -100,6 +100,19 @@ TEST_F(departed, message_to_a_number_that_none_had__fails_at_once)
 	EXPECT_EQ(FAILED(1), next(&a->send_cq, 1000));
 }
 
+TEST_F(departed, message_to_one_that_took_none__fails_at_once)
+{
+	struct ring_side *a = &self->a, *b = &self->b;
+	struct qp here, there;
+
+	ASSERT_EQ(0, qp_create(&b->context, &there, &b->send_cq, 1, NULL, 0));
+	ASSERT_EQ(0, qp_create(&a->context, &here, &a->send_cq, 2, NULL, 0));
+	ASSERT_EQ(0, qp_connect(&a->context, &here, &node_b, variant->options.encap, there.qpn));
+	ASSERT_EQ(0, ring_destroy(&b->context, SUPERP_IOC_RQP_DESTROY, there.id));
+	ASSERT_EQ(0, send_message(a, &here, 1));
+	EXPECT_EQ(FAILED(1), next(&a->send_cq, 1000));
+}
+
 TEST_F(departed, ones_that_refused__make_room_for_others)
 {
 	struct ring_side *a = &self->a, *b = &self->b;
