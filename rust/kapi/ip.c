@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The way out through IPv4. Where nobody listens on it - no filter, no IPsec, no tunnel, no VRF - it comes down to
- * a checksum, two counters and a neighbour; ip_local_out() does the same, and switches interrupts off and on at each
- * counter where processors have no better way to add.
+ * The way out through IPv4. Where nobody listens on it - no filter of what is sent, no IPsec, no tunnel, no VRF - it
+ * comes down to a checksum, two counters, what is hooked behind the routing (security modules are) and a neighbour;
+ * ip_local_out() does the same, and switches interrupts off and on at each counter where processors have no better way
+ * to add.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
@@ -16,19 +17,38 @@
 static bool superp_ip_filtered4(const struct net *net)
 {
 #ifdef CONFIG_NETFILTER
-	return rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_OUT]) ||
-	       rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_POST_ROUTING]);
+	return rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_OUT]);
 #else
 	return false;
 #endif
 }
 
-static bool superp_ip_plain4(const struct net *net, const struct rtable *rt)
+static bool superp_ip_plain4(const struct rtable *rt)
 {
 	const struct dst_entry *dst = &rt->dst;
 
 	return rt->rt_type == RTN_UNICAST && dst->output == ip_output && !dst_xfrm(dst) &&
-	       !dst->lwtstate && !netif_is_l3_slave(dst_dev(dst)) && !superp_ip_filtered4(net);
+	       !dst->lwtstate && !netif_is_l3_slave(dst_dev(dst));
+}
+
+static int superp_ip_finish4(struct sk_buff *skb)
+{
+	struct rtable *rt = skb_rtable(skb);
+	struct neighbour *neigh;
+	bool is_v6gw = false;
+	int err;
+
+	rcu_read_lock();
+	neigh = ip_neigh_for_gw(rt, skb, &is_v6gw);
+	if (IS_ERR(neigh)) {
+		err = PTR_ERR(neigh);
+		kfree_skb_reason(skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
+	} else {
+		sock_confirm_neigh(skb, neigh);
+		err = neigh_output(neigh, skb, is_v6gw);
+	}
+	rcu_read_unlock();
+	return err;
 }
 
 /**
@@ -42,28 +62,24 @@ static bool superp_ip_plain4(const struct net *net, const struct rtable *rt)
  */
 int superp_ip_output4(struct net *net, struct sk_buff *skb)
 {
-	struct rtable *rt = skb_rtable(skb);
-	struct neighbour *neigh;
-	bool is_v6gw = false;
+	struct net_device *dev = dst_dev(skb_dst(skb));
 	int err;
 
-	if (!superp_ip_plain4(net, rt))
+	if (superp_ip_filtered4(net) || !superp_ip_plain4(skb_rtable(skb)))
 		return ip_local_out(net, NULL, skb);
 	__IP_INC_STATS(net, IPSTATS_MIB_OUTREQUESTS);
-	__IP_UPD_PO_STATS(net, IPSTATS_MIB_OUT, skb->len);
 	iph_set_totlen(ip_hdr(skb), skb->len);
 	ip_send_check(ip_hdr(skb));
-	skb->dev = dst_dev(&rt->dst);
+	skb->dev = dev;
 	skb->protocol = htons(ETH_P_IP);
-	rcu_read_lock();
-	neigh = ip_neigh_for_gw(rt, skb, &is_v6gw);
-	if (IS_ERR(neigh)) {
-		err = PTR_ERR(neigh);
-		kfree_skb_reason(skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
-	} else {
-		sock_confirm_neigh(skb, neigh);
-		err = neigh_output(neigh, skb, is_v6gw);
-	}
-	rcu_read_unlock();
-	return err;
+	/* What a rule keeps for later goes on there, past what is hooked. */
+	IPCB(skb)->flags |= IPSKB_REROUTED;
+	err = nf_hook(NFPROTO_IPV4, NF_INET_POST_ROUTING, net, NULL, skb, NULL, dev, ip_output);
+	if (err != 1)
+		return err;
+	/* A rule may have sent it another way. */
+	if (dst_dev(skb_dst(skb)) != dev || !superp_ip_plain4(skb_rtable(skb)))
+		return ip_output(net, NULL, skb);
+	__IP_UPD_PO_STATS(net, IPSTATS_MIB_OUT, skb->len);
+	return superp_ip_finish4(skb);
 }

@@ -63,7 +63,13 @@ static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
 static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr)
 {
 	const struct superp_path_config *config = &path->config;
-	struct flowi4 fl4 = {
+	struct flowi4 fl4;
+	struct rtable *rt;
+
+	rt = dst_cache_get_ip4(&path->dst_cache, saddr);
+	if (rt)
+		return rt;
+	fl4 = (struct flowi4) {
 		.flowi4_oif = config->ifindex,
 		.flowi4_proto = IPPROTO_UDP,
 		.flowi4_dscp = inet_dsfield_to_dscp(config->tclass),
@@ -72,11 +78,6 @@ static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr
 		.fl4_sport = htons(config->sport),
 		.fl4_dport = htons(config->dport),
 	};
-	struct rtable *rt;
-
-	rt = dst_cache_get_ip4(&path->dst_cache, saddr);
-	if (rt)
-		return rt;
 	rt = ip_route_output_key(path->net, &fl4);
 	if (IS_ERR(rt))
 		return rt;

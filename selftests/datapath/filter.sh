@@ -26,27 +26,36 @@ counted() {
 	[ "$requests" -gt $((2 * bytes / 65536)) ] || { echo "$requests datagrams were counted"; return 1; }
 }
 
-# filter HOOK: drops what goes to the connection's port there.
+# filter HOOK VERDICT: on what goes to the connection's port there; counts it.
 filter() {
 	on "$nodeA" nft -f - <<-RULES
 		table ip superp {
-			chain way { type filter hook $1 priority 0; ip protocol udp ip daddr 10.23.0.2 counter drop; }
+			chain way { type filter hook $1 priority 0; ip protocol udp ip daddr 10.23.0.2 counter $2; }
 		}
 	RULES
 }
-dropped() { [ "$(on "$nodeA" nft -j list table ip superp | jq '[.. | .counter? // empty | .packets] | add')" -ge "$1" ]; }
+seen() { [ "$(on "$nodeA" nft -j list table ip superp | jq '[.. | .counter? // empty | .packets] | add')" -ge "$1" ]; }
 
 # filtered HOOK
 filtered() {
 	local transfer before
-	filter "$1" || return 1
+	filter "$1" drop || return 1
 	before=$(ip_count "$nodeB" UdpInDatagrams)
 	transfer 100000 &
 	transfer=$!
-	nodes_wait 20 dropped 2 || return 1
+	nodes_wait 20 seen 2 || return 1
 	tap_equal "$before" "$(ip_count "$nodeB" UdpInDatagrams)" "datagrams that arrived" || return 1
 	on "$nodeA" nft delete table ip superp || return 1
 	wait "$transfer"
+}
+
+# passed HOOK: what a rule lets pass goes on as without it.
+passed() {
+	local status=0
+	filter "$1" accept || return 1
+	counted && seen 2 || status=1
+	on "$nodeA" nft delete table ip superp || return 1
+	return "$status"
 }
 
 nodes_up 9000
@@ -55,6 +64,7 @@ connect udp4 1 ext on
 tap_case "IP counts datagrams and bytes" counted
 for hook in output postrouting; do
 	tap_case "a rule in $hook drops them" filtered "$hook"
+	tap_case "a rule in $hook lets them pass" passed "$hook"
 done
 tap_case "IP counts them when the rules are gone" counted
 tap_end
