@@ -295,9 +295,17 @@ impl ContextSocket {
         }
     }
 
+    /// Rings for entries that wait for the next ones ([`SendRing::submit`]): to be called before waiting for what
+    /// they do, by other means than those of this crate.
+    pub fn before_waiting(&self) {
+        // Without, the kernel looks later, and says what there is to be said.
+        let _ = self.0.ring_waiting(false);
+    }
+
     /// Waits until a completion queue that was armed has an event, at most `timeout`. Also returns,
     /// with `false`, when a signal came.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        self.before_waiting();
         readable(self.as_fd(), timeout)
     }
 
@@ -517,7 +525,7 @@ impl Cq {
     }
 
     fn before_waiting(&self) {
-        // Without, the kernel looks later, and sees what there is to be said.
+        // Without, the kernel looks later, and says what there is to be said.
         let _ = self.inner.context.ring_waiting(false);
     }
 
@@ -545,6 +553,7 @@ impl Cq {
     /// Waits until there is an event, at most `timeout`: of this queue if it has an eventfd, else of any
     /// of the context. Also returns, with `false`, when a signal came.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        self.before_waiting();
         let fd = match &self.eventfd {
             Some(eventfd) => eventfd.as_fd(),
             None => self.inner.context.fd.as_fd(),

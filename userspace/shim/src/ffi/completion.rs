@@ -405,6 +405,9 @@ pub(super) unsafe fn get_event(
 ) -> c_int {
     // SAFETY: An own channel.
     let object = unsafe { &*channel.cast::<Channel>() };
+    // SAFETY: The context of an own channel.
+    let own = unsafe { Context::of(object.public.context) };
+    own.context.socket().before_waiting();
     minus_one(wait_event(object).map(|found| {
         // SAFETY: The queue does not end before the event is acknowledged; the places are the caller's.
         unsafe {
