@@ -80,7 +80,8 @@ pingpong() {
 cid=1
 sent() { echo $(($(conn_get "$nodeA" "${2:-$cid}" "$1") + $(conn_get "$nodeB" "${2:-$cid}" "$1"))); }
 
-# perftest COUNT SIZE PROGRAM OPTION…: it reports that many operations, and they went over the connection.
+# perftest COUNT SIZE PROGRAM OPTION…: it reports that many operations, and they went over the connection. Each of its
+# queue pairs has $iterations.
 # On a busy machine perftest may fail to measure the clock, which it does once all is moved; then it reports nothing.
 iterations=50
 perftest() {

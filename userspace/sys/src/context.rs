@@ -94,6 +94,11 @@ impl Inner {
         Ok(any)
     }
 
+    fn before_waiting(&self) {
+        // Without, the kernel looks later, and says what there is to be said.
+        let _ = self.ring_waiting(false);
+    }
+
     /// What a call says of the entries that it was to take in.
     fn all_taken(&self, result: Result<()>) -> Result<Doorbell> {
         match result {
@@ -298,8 +303,7 @@ impl ContextSocket {
     /// Rings for entries that wait for the next ones ([`SendRing::submit`]): to be called before waiting for what
     /// they do, by other means than those of this crate.
     pub fn before_waiting(&self) {
-        // Without, the kernel looks later, and says what there is to be said.
-        let _ = self.0.ring_waiting(false);
+        self.0.before_waiting();
     }
 
     /// Waits until a completion queue that was armed has an event, at most `timeout`. Also returns,
@@ -514,19 +518,14 @@ impl Cq {
 
     /// Has the next completion wake those who wait for the context. `false`: completions wait already.
     pub fn arm(&mut self) -> bool {
-        self.before_waiting();
+        self.inner.context.before_waiting();
         self.ring.arm(uapi::SUPERP_CQ_ARMED)
     }
 
     /// As [`arm`](Self::arm), for the next completion that is solicited by the peer, or failed.
     pub fn arm_solicited(&mut self) -> bool {
-        self.before_waiting();
+        self.inner.context.before_waiting();
         self.ring.arm_weakly(uapi::SUPERP_CQ_ARMED_SOLICITED)
-    }
-
-    fn before_waiting(&self) {
-        // Without, the kernel looks later, and says what there is to be said.
-        let _ = self.inner.context.ring_waiting(false);
     }
 
     /// Whether entries were left at the last doorbell: they may go on without an event.
@@ -553,7 +552,7 @@ impl Cq {
     /// Waits until there is an event, at most `timeout`: of this queue if it has an eventfd, else of any
     /// of the context. Also returns, with `false`, when a signal came.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        self.before_waiting();
+        self.inner.context.before_waiting();
         let fd = match &self.eventfd {
             Some(eventfd) => eventfd.as_fd(),
             None => self.inner.context.fd.as_fd(),
