@@ -14,6 +14,7 @@
 #include "kapi_burst.h"
 #include "kapi_cells.h"
 #include "kapi_defer.h"
+#include "kapi_demux.h"
 #include "kapi_net.h"
 #include "kapi_path.h"
 #include "kapi_run.h"
@@ -25,6 +26,7 @@
  * @v4: for IPv4
  * @v6: for IPv6, or NULL if there is none
  * @cells: collect packets, which UDP delivers one after the other
+ * @demux: spares them lookups
  * @work: frees this
  */
 struct superp_udp_port {
@@ -32,6 +34,7 @@ struct superp_udp_port {
 	struct socket *v4;
 	struct socket *v6;
 	struct superp_cells cells;
+	struct superp_demux demux;
 	struct rcu_work work;
 };
 
@@ -96,6 +99,7 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 		kfree_skb(skb);
 		return 0;
 	}
+	superp_demux_learn(&udp->demux, skb);
 	if (skb->protocol == htons(ETH_P_IP)) {
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
@@ -169,6 +173,7 @@ static void superp_udp_free(struct work_struct *work)
 	superp_cells_stop(&udp->cells);
 	synchronize_net();
 	superp_cells_free(&udp->cells);
+	superp_demux_free(&udp->demux);
 	kfree(udp);
 }
 
@@ -205,6 +210,9 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 		*err = 0;
 	if (*err)
 		goto fail;
+	*err = superp_demux_start(&udp->demux, net, port, udp->v4->sk, udp->v6 ? udp->v6->sk : NULL);
+	if (*err)
+		goto fail;
 	return udp;
 
 fail:
@@ -223,6 +231,7 @@ fail:
 void superp_udp_port_close(struct superp_udp_port *udp)
 {
 	WRITE_ONCE(udp->net, NULL);
+	superp_demux_stop(&udp->demux);
 	if (udp->v4)
 		udp_tunnel_sock_release(udp->v4->sk);
 	if (udp->v6)
