@@ -37,6 +37,7 @@
  * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
  * @hash: tells this flow from others where the stack cannot look into the packet
  * @headroom: bytes that headers took most lately
+ * @burst: what superp_path_burst() says of the route that was taken last, with SUPERP_PATH_WHOLE; 0 for none
  * @confirmed: the peer has acknowledged something since the last packet
  */
 struct superp_path {
@@ -50,8 +51,12 @@ struct superp_path {
 	u32 priority;
 	u32 hash;
 	u32 headroom;
+	u32 burst;
 	bool confirmed;
 };
+
+/* The device takes bursts as they are. */
+#define SUPERP_PATH_WHOLE	BIT(31)
 
 static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
 {
@@ -91,7 +96,13 @@ static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr
 static struct dst_entry *superp_path_route6(struct superp_path *path, struct in6_addr *saddr)
 {
 	const struct superp_path_config *config = &path->config;
-	struct flowi6 fl6 = {
+	struct dst_entry *dst;
+	struct flowi6 fl6;
+
+	dst = dst_cache_get_ip6(&path->dst_cache, saddr);
+	if (dst)
+		return dst;
+	fl6 = (struct flowi6) {
 		.flowi6_oif = config->ifindex,
 		.flowi6_proto = IPPROTO_UDP,
 		.flowlabel = ip6_make_flowinfo(config->tclass, htonl(config->flow_label)),
@@ -100,11 +111,6 @@ static struct dst_entry *superp_path_route6(struct superp_path *path, struct in6
 		.fl6_sport = htons(config->sport),
 		.fl6_dport = htons(config->dport),
 	};
-	struct dst_entry *dst;
-
-	dst = dst_cache_get_ip6(&path->dst_cache, saddr);
-	if (dst)
-		return dst;
 	dst = ip6_dst_lookup_flow(path->net, NULL, &fl6, NULL);
 	if (IS_ERR(dst))
 		return dst;
@@ -452,18 +458,45 @@ static bool superp_path_keeps_bursts(const struct net_device *dev)
 	return !queue->enqueue || queue->flags & TCQ_F_CAN_BYPASS;
 }
 
-static u32 superp_path_dev_burst(const struct net_device *dev, bool *whole)
+static u32 superp_path_dev_burst(const struct net_device *dev)
 {
-	u32 size, packets;
+	u32 size, packets, whole = dev->features & NETIF_F_GSO_FRAGLIST ? SUPERP_PATH_WHOLE : 0;
 
-	*whole = dev->features & NETIF_F_GSO_FRAGLIST;
 	if (!(dev->features & NETIF_F_GSO) || !superp_path_keeps_bursts(dev))
-		return 1;
+		return whole | 1;
 	size = min3(READ_ONCE(dev->gso_max_size), READ_ONCE(dev->gso_ipv4_max_size),
 		    (u32)GSO_LEGACY_MAX_SIZE);
 	size = superp_path_less(size, LL_RESERVED_SPACE(dev) + 1);
 	packets = min(size / max(READ_ONCE(dev->mtu), 1u), (u32)READ_ONCE(dev->gso_max_segs));
-	return max(packets, 1u);
+	return whole | max(packets, 1u);
+}
+
+/* The next burst goes as this one, as a rule. */
+static void superp_path_note_burst(struct superp_path *path, const struct net_device *dev)
+{
+	u32 burst = superp_path_dev_burst(dev);
+
+	if (READ_ONCE(path->burst) != burst)
+		WRITE_ONCE(path->burst, burst);
+}
+
+static void superp_path_ask_burst(struct superp_path *path)
+{
+	struct dst_entry *dst;
+	struct in6_addr in6;
+	struct rtable *rt;
+	__be32 in4;
+
+	if (path->config.encap == SUPERP_PATH_UDP4) {
+		rt = superp_path_route4(path, &in4);
+		dst = IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+	} else {
+		dst = superp_path_route6(path, &in6);
+	}
+	if (IS_ERR(dst))
+		return;
+	superp_path_note_burst(path, dst_dev(dst));
+	dst_release(dst);
 }
 
 /**
@@ -471,31 +504,24 @@ static u32 superp_path_dev_burst(const struct net_device *dev, bool *whole)
  * @path: the path
  * @whole: where it goes whether the device takes them as they are, and not one by one
  *
+ * Where the route has just changed, this is of the one before.
+ *
  * Context: process or softirq, bottom halves off.
  * Return: packets, at least 1.
  */
 u32 superp_path_burst(struct superp_path *path, bool *whole)
 {
-	struct dst_entry *dst;
-	struct in6_addr in6;
-	struct rtable *rt;
-	u32 packets;
-	__be32 in4;
+	u32 burst;
 
-	if (path->config.encap == SUPERP_PATH_SUNH)
-		return superp_path_dev_burst(path->dev, whole);
-	if (path->config.encap == SUPERP_PATH_UDP4) {
-		rt = superp_path_route4(path, &in4);
-		dst = IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+	if (path->config.encap == SUPERP_PATH_SUNH) {
+		burst = superp_path_dev_burst(path->dev);
 	} else {
-		dst = superp_path_route6(path, &in6);
+		if (!READ_ONCE(path->burst))
+			superp_path_ask_burst(path);
+		burst = READ_ONCE(path->burst);
 	}
-	*whole = false;
-	if (IS_ERR(dst))
-		return 1;
-	packets = superp_path_dev_burst(dst_dev(dst), whole);
-	dst_release(dst);
-	return packets;
+	*whole = burst & SUPERP_PATH_WHOLE;
+	return max(burst & ~SUPERP_PATH_WHOLE, 1u);
 }
 
 /**
@@ -597,8 +623,6 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, st
 
 	superp_path_push_udp(path, skb, header);
 	udp_hdr(skb)->check = ~udp_v4_check(skb->len, saddr, daddr, 0);
-	skb_scrub_packet(skb, false);
-	skb_clear_hash_if_not_l4(skb);
 	skb_dst_set(skb, &rt->dst);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 
@@ -672,6 +696,7 @@ static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
 		err = PTR_ERR(rt);
 		goto drop;
 	}
+	superp_path_note_burst(path, dst_dev(&rt->dst));
 	err = superp_path_join_udp(skb, &rt->dst, SUPERP_UDP4_SIZE);
 	if (err)
 		goto drop_route;
@@ -698,6 +723,7 @@ static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
 		err = PTR_ERR(dst);
 		goto drop;
 	}
+	superp_path_note_burst(path, dst_dev(dst));
 	err = superp_path_join_udp(skb, dst, SUPERP_UDP6_SIZE);
 	if (err)
 		goto drop_route;
