@@ -554,7 +554,7 @@ impl Conn {
         // A timer that fires early is cheaper than one moved with every packet.
         if wanted < inner.armed && inner.state != ConnState::Removed {
             inner.armed = wanted;
-            self.timer.start_abs(self, wanted);
+            self.timer.start_abs(self, now, wanted);
         }
     }
 

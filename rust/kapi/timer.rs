@@ -14,6 +14,9 @@ use super::{
 use core::mem;
 use kernel::{bindings, prelude::*, sync::Arc, types::Opaque};
 
+/// The part of the time until a deadline by which it may be missed.
+const SLACK: u64 = 4;
+
 /// Nanoseconds of CLOCK_MONOTONIC. Any context.
 pub(crate) fn now() -> u64 {
     // SAFETY: No requirements.
@@ -76,12 +79,13 @@ impl<T: TimerCallback> Timer<T> {
         })
     }
 
-    /// Makes the timer expire at `at` nanoseconds of [`now`], or earlier if it was already
-    /// running for an earlier time: putting a deadline off costs nothing, the callback finds
+    /// Makes the timer expire at `at` nanoseconds of [`now`], up to a quarter of the time from `now`
+    /// until then later: of a thousand timers many expire by one interrupt. Or earlier, if it was
+    /// already running for an earlier time: putting a deadline off costs nothing, the callback finds
     /// nothing due and starts the timer again. Any context but hard interrupts; locks may be held.
     ///
     /// If `at` changes under a lock that also the callback takes, no deadline is lost.
-    pub(crate) fn start_abs(&self, object: &Arc<T>, at: u64) {
+    pub(crate) fn start_abs(&self, object: &Arc<T>, now: u64, at: u64) {
         let mut armed = self.armed.lock();
         match &mut *armed {
             Some(armed) if armed.at <= at => return,
@@ -98,7 +102,7 @@ impl<T: TimerCallback> Timer<T> {
             bindings::hrtimer_start_range_ns(
                 self.hrtimer.get(),
                 i64::try_from(at).unwrap_or(i64::MAX),
-                0,
+                at.saturating_sub(now) / SLACK,
                 Self::MODE,
             )
         };

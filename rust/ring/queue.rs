@@ -383,8 +383,9 @@ impl Queue {
         if !flight.closed && !flight.failed {
             flight.bell = Bell::Later;
             flight.seen = None;
+            let now = timer::now();
             self.timer
-                .start_abs(self, timer::now().saturating_add(LOOK_AGAIN));
+                .start_abs(self, now, now.saturating_add(LOOK_AGAIN));
         }
         self.sq.set_flags(flight.flags());
     }
@@ -636,8 +637,9 @@ impl TimerCallback for Queue {
         let taken = this.taken.load(Relaxed);
         if flight.seen != Some(taken) {
             flight.seen = Some(taken);
+            let now = timer::now();
             this.timer
-                .start_abs(this, timer::now().saturating_add(LOOK_AGAIN));
+                .start_abs(this, now, now.saturating_add(LOOK_AGAIN));
             return;
         }
         // For a whole period nobody has rung.
