@@ -109,6 +109,18 @@ impl Flow {
     fn is_free(&self) -> bool {
         self.works == 0 && self.queue.is_empty() && self.refused.is_empty()
     }
+
+    /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
+    /// it has no place in their order.
+    fn take_like(&mut self, like: Small) -> Option<ListArc<Work>> {
+        let mut cursor = self.queue.cursor_front();
+        let head = cursor.peek_next()?;
+        if head.small() != Some(like) || head.fence && self.works > 0 {
+            return None;
+        }
+        self.works = self.works.saturating_add(1);
+        Some(head.remove())
+    }
 }
 
 /// What a flow may start now.
@@ -297,9 +309,8 @@ impl Flows {
         next
     }
 
-    /// What flow `index` may start now; with `like`, only to share its packet. `follow`: messages may
-    /// follow each other.
-    pub(super) fn next(&mut self, index: u32, now: u64, follow: bool, like: Option<Small>) -> Next {
+    /// What flow `index` may start now. `follow`: messages may follow each other.
+    pub(super) fn next(&mut self, index: u32, now: u64, follow: bool) -> Next {
         let Some(flow) = self.flow(index) else {
             return Next::Nothing;
         };
@@ -314,9 +325,6 @@ impl Flows {
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
         };
-        if like.is_some() && head.small() != like {
-            return Next::Nothing;
-        }
         // What was refused is in front of it again before nothing is under way.
         if head.fence && flow.works > 0 {
             return Next::Nothing;
@@ -381,32 +389,32 @@ impl Flows {
 
     /// Adds to a started, [`Small`] work those that wait for the same, up to `max` works in all, of
     /// its flow and of the next few.
-    pub(super) fn gather(&mut self, index: u32, like: Small, max: u32, now: u64, follow: bool) {
-        let Some(active) = self.active(index) else {
+    pub(super) fn gather(&mut self, index: u32, like: Small, max: u32, now: u64) {
+        // It is one transaction, so its flow can go on.
+        self.close(index);
+        let Flows { flows, actives, .. } = self;
+        let Some(Some(active)) = actives.get_mut(index as usize) else {
             return;
         };
         let mut from = active.flow;
-        let mut count = u32::from(active.count);
-        let mut flows: u32 = 0;
-        // It is one transaction, so its flow can go on.
-        self.close(index);
-        while count < max && flows < max && from != NIL {
-            let next = match self.current(from) {
-                None => self.next(from, now, follow, Some(like)),
-                Some(_) => Next::Nothing,
+        for _ in 0..max {
+            let Some(flow) = flows.get_mut(from as usize) else {
+                break;
             };
-            if let Next::Work(work, _) = next {
-                work.set_slot(from);
-                let Some(active) = self.active(index) else {
-                    break;
-                };
-                active.more.push_back(work);
-                active.count = active.count.saturating_add(1);
-                count = active.count.into();
-            } else {
-                flows = flows.saturating_add(1);
-                from = self.flow(from).map_or(NIL, |flow| flow.next_ready);
+            if u32::from(active.count) >= max {
+                break;
             }
+            if flow.current.is_none() && flow.not_before <= now {
+                while u32::from(active.count) < max {
+                    let Some(work) = flow.take_like(like) else {
+                        break;
+                    };
+                    work.set_slot(from);
+                    active.more.push_back(work);
+                    active.count = active.count.saturating_add(1);
+                }
+            }
+            from = flow.next_ready;
         }
     }
 

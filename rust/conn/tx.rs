@@ -58,7 +58,7 @@ impl Inner {
                     self.flows.rotate(false);
                     continue;
                 }
-                None => match self.flows.next(flow, now, follow, None) {
+                None => match self.flows.next(flow, now, follow) {
                     Next::Nothing => {
                         self.flows.rotate(false);
                         continue;
@@ -74,7 +74,7 @@ impl Inner {
                     },
                 },
             };
-            match self.submit_part(index, now, follow) {
+            match self.submit_part(index, now) {
                 Part::Submitted => {
                     progress = true;
                     self.flows.rotate(true);
@@ -118,7 +118,7 @@ impl Inner {
     }
 
     /// Submits the next transaction of an active work.
-    fn submit_part(&mut self, index: u32, now: u64, follow: bool) -> Part {
+    fn submit_part(&mut self, index: u32, now: u64) -> Part {
         let Some(active) = self.flows.active(index) else {
             return Part::Failed(Code::ABORTED);
         };
@@ -200,7 +200,7 @@ impl Inner {
         }
         if let Some(small) = small {
             let max = self.proto.per_packet(&op, small.len);
-            self.flows.gather(index, small, max, now, follow);
+            self.flows.gather(index, small, max, now);
         }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }
