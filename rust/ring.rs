@@ -12,6 +12,7 @@ mod queue;
 mod receive;
 mod regions;
 mod srq;
+mod ticket;
 mod users;
 
 use core::hint;
@@ -43,11 +44,12 @@ use crate::{
 };
 
 use cq::Cq;
-pub(crate) use queue::{Endings, Queue, Ticket};
+pub(crate) use queue::Queue;
 use queue::{Left, Params, Peer};
 pub(crate) use receive::Claim;
 use regions::Regions;
 use srq::Srq;
+pub(crate) use ticket::{Endings, Ticket};
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.
 const OFFSET_BITS: u32 = 24;

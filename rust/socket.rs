@@ -491,15 +491,15 @@ impl Socket {
             Local::Buffer(pages)
         };
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(Request {
-            ticket,
+        let request = Request {
             dest: qpn,
             op,
             len,
             local,
             fence: false,
             solicited: false,
-        })?)?;
+        };
+        conn.post(Work::new(ticket, request)?)?;
         Ok(bytes)
     }
 
@@ -566,15 +566,15 @@ impl Socket {
         };
         let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
         let ticket = work::Ticket::Socket(ticket);
-        conn.post(Work::new(Request {
-            ticket,
+        let request = Request {
             dest: qpn,
             op,
             len: rma.length,
             local,
             fence,
             solicited: false,
-        })?)
+        };
+        conn.post(Work::new(ticket, request)?)
     }
 
     /// The local memory of a request that is not empty.

@@ -7,7 +7,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc,
+        Arc, UniqueArc,
     },
 };
 
@@ -54,8 +54,6 @@ impl WorkOp {
 pub(crate) enum Ticket {
     Socket(socket::Ticket),
     Ring(ring::Ticket),
-    /// The work has completed, and is kept for another request.
-    Spent,
 }
 
 impl Ticket {
@@ -64,7 +62,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.arm(),
             // Taking an entry from a ring was that.
-            Self::Ring(_) | Self::Spent => {}
+            Self::Ring(_) => {}
         }
     }
 
@@ -74,7 +72,6 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.complete(outcome),
             Self::Ring(ticket) => ticket.complete(outcome),
-            Self::Spent => {}
         }
     }
 
@@ -83,7 +80,6 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.source(),
             Self::Ring(ticket) => ticket.source(),
-            Self::Spent => 0,
         }
     }
 
@@ -92,7 +88,6 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.patience(),
             Self::Ring(ticket) => ticket.patience(),
-            Self::Spent => Patience::Gone,
         }
     }
 }
@@ -153,7 +148,6 @@ pub(crate) struct Piece {
 
 /// What a work is asked to do; see [`Work`].
 pub(crate) struct Request {
-    pub(crate) ticket: Ticket,
     pub(crate) dest: u32,
     pub(crate) op: WorkOp,
     pub(crate) len: u32,
@@ -192,6 +186,9 @@ pub(crate) struct Work {
     placed: Atomic<bool>,
 }
 
+/// A completed work of a ring, whose memory and ticket are for another one of the same ring.
+pub(crate) type Spent = Pin<UniqueArc<Work>>;
+
 impl_list_arc_safe! {
     impl ListArcSafe<0> for Work { untracked; }
 }
@@ -201,9 +198,8 @@ impl_list_item! {
 
 impl Work {
     /// A new request. Process context.
-    pub(crate) fn new(request: Request) -> Result<ListArc<Work>> {
+    pub(crate) fn new(ticket: Ticket, request: Request) -> Result<ListArc<Work>> {
         let Request {
-            ticket,
             dest,
             op,
             len,
@@ -231,13 +227,12 @@ impl Work {
         )
     }
 
-    /// As [`Work::new`], in the memory of one that is [`spent`](Work::spend).
-    pub(crate) fn renew(spent: ListArc<Work>, request: Request) -> Result<ListArc<Work>> {
-        let Some(mut work) = Arc::into_unique_or_drop(spent.into_arc()) else {
-            return Work::new(request);
-        };
-        let this = work.as_mut().project();
-        *this.ticket = request.ticket;
+    /// As [`Work::new`], in the memory of a [`Spent`] one, for entry `index` of the same ring.
+    pub(crate) fn renew(mut spent: Spent, index: u32, request: Request) -> ListArc<Work> {
+        let this = spent.as_mut().project();
+        if let Ticket::Ring(ticket) = this.ticket {
+            ticket.renew(index);
+        }
         *this.dest = request.dest;
         *this.op = request.op;
         *this.len = request.len;
@@ -247,16 +242,14 @@ impl Work {
         this.refusals.store(0, Relaxed);
         this.alone.store(false, Relaxed);
         this.placed.store(false, Relaxed);
-        Ok(ListArc::from(work))
+        ListArc::from(spent)
     }
 
-    /// Gives back all that a completed work holds, but not its memory. `None`: that, too. Any context.
-    pub(crate) fn spend(work: ListArc<Work>) -> Option<ListArc<Work>> {
+    /// Gives back the memory that a completed work is about. `None`: its own, too. Any context.
+    pub(crate) fn spend(work: ListArc<Work>) -> Option<Spent> {
         let mut work = Arc::into_unique_or_drop(work.into_arc())?;
-        let this = work.as_mut().project();
-        *this.ticket = Ticket::Spent;
-        *this.local = Local::None;
-        Some(ListArc::from(work))
+        *work.as_mut().project().local = Local::None;
+        Some(work)
     }
 
     /// Completes a work, together with others; a second time does nothing. Any context up to softirq, a

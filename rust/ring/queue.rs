@@ -3,7 +3,7 @@
 //! Queue pairs with rings.
 
 use kernel::{
-    list::{List, ListArc},
+    list::List,
     new_mutex,
     prelude::*,
     sync::{
@@ -20,6 +20,7 @@ use super::{
     receive::{Receive, Receiving, Source},
     regions::Regions,
     srq::Srq,
+    ticket::Ticket,
     Hub,
 };
 use crate::{
@@ -35,7 +36,7 @@ use crate::{
     node::Node,
     proto::Code,
     socket::{error_of, EndpointInfo},
-    work::{self, Patience, Request, Work},
+    work::{Patience, Request, Spent, Work},
 };
 
 /// Requests that are given to a connection at a go.
@@ -77,8 +78,8 @@ struct Flight {
     failed: bool,
     /// Nobody wants to know any more.
     closed: bool,
-    /// Works that have ended, for those to come.
-    spent: List<Work>,
+    /// Works that have ended, for those to come, until it is closed: they hold the queue pair.
+    spent: KVVec<Spent>,
 }
 
 impl Flight {
@@ -119,7 +120,7 @@ struct Taking {
     /// The same as that of the flight, whose lock this saves.
     watched: bool,
     /// Works for what is taken in: those of the flight, from time to time.
-    spent: List<Work>,
+    spent: KVVec<Spent>,
 }
 
 /// The connection of a queue pair. It may have been removed since, and another one made under its id.
@@ -227,13 +228,13 @@ impl Queue {
             watched: false,
             failed: false,
             closed: false,
-            spent: List::new(),
+            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
         sq.set_flags(flight.flags());
         let taking = Taking {
             entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
             watched: false,
-            spent: List::new(),
+            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
@@ -289,7 +290,13 @@ impl Queue {
 
     /// When this returns, no completion follows and no message is put in. Process context, once.
     pub(super) fn close(&self) {
-        self.flight.lock().closed = true;
+        let spent = {
+            let mut flight = self.flight.lock();
+            flight.closed = true;
+            core::mem::take(&mut flight.spent)
+        };
+        drop(spent);
+        self.taking.lock().spent = KVVec::new();
         self.timer.cancel_sync();
         self.receiving.lock().close();
         self.send_cq.users.leave();
@@ -472,11 +479,6 @@ impl Queue {
         for (i, entry) in (0..n).zip(&taking.entries) {
             let index = first.wrapping_add(i);
             let segment = |number| self.sq.segment(index, number);
-            let ticket = Ticket {
-                queue: self.clone(),
-                index,
-                done: Atomic::new(0),
-            };
             let parsed = match conn {
                 _ if failed => Err(Code::ABORTED),
                 Ok(conn) => entry::parse(entry, segment, &mut regions, conn, qpn),
@@ -487,9 +489,7 @@ impl Queue {
                     if op.is_message() {
                         self.tx_messages.add(1, Relaxed);
                     }
-                    // Without memory the ticket is dropped, which completes it as aborted.
                     let request = Request {
-                        ticket: work::Ticket::Ring(ticket),
                         dest: qpn,
                         op,
                         len: entry.length,
@@ -497,9 +497,10 @@ impl Queue {
                         fence: entry::is_fenced(entry),
                         solicited: entry::is_solicited(entry),
                     };
-                    let work = match taking.spent.pop_front() {
-                        Some(spent) => Work::renew(spent, request),
-                        None => Work::new(request),
+                    let work = match taking.spent.pop() {
+                        Some(spent) => Ok(Work::renew(spent, index, request)),
+                        // Without memory the ticket is dropped, which completes it as aborted.
+                        None => Work::new(Ticket::new(self, index), request),
                     };
                     match work {
                         Ok(work) => works.push_back(work),
@@ -508,18 +509,25 @@ impl Queue {
                 }
                 Err(code) => {
                     failed = true;
-                    ticket.complete(Err(code));
+                    self.complete(&[(index, Err(code))], &mut []);
                 }
             }
         }
         works
     }
 
-    /// Submissions have ended, with these outcomes; and their works are `spent`. Completions go out in the
-    /// order of submission. Any context up to softirq, a connection's lock may be held.
-    fn complete(&self, ended: &[(u32, Result<(), Code>)], spent: &mut List<Work>) {
+    /// Submissions have ended, with these outcomes; their works are taken out of `spent` for those to come.
+    /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
+    /// held.
+    pub(super) fn complete(&self, ended: &[(u32, Result<(), Code>)], spent: &mut [Option<Spent>]) {
         let mut flight = self.flight.lock();
-        flight.spent.push_all_back(spent);
+        let closed = flight.closed;
+        if !closed {
+            for work in spent.iter_mut().filter_map(Option::take) {
+                // There is room: each was taken in from an entry of the ring.
+                let _ = flight.spent.push_within_capacity(work);
+            }
+        }
         let mut fails = false;
         for (index, outcome) in ended {
             if let Some(slot) = flight.slot(*index) {
@@ -531,7 +539,6 @@ impl Queue {
         if fails {
             self.set_failed(&mut flight);
         }
-        let closed = flight.closed;
         let mut head = flight.head;
         let mut cq = self.send_cq.redeem();
         loop {
@@ -540,8 +547,6 @@ impl Queue {
                 break;
             };
             head = head.wrapping_add(1);
-            // Who takes the completion may use the slot.
-            self.sq.set_consumer(head);
             match outcome {
                 _ if closed => cq.release(),
                 Ok(()) if !slot.signaled => cq.release(),
@@ -551,11 +556,23 @@ impl Queue {
                 ),
             }
         }
+        // Before the completions: who takes one may use its slot.
+        self.sq.set_consumer(head);
         cq.finish();
         flight.head = head;
         drop(flight);
         if fails {
             self.flush_receives();
+        }
+    }
+
+    /// As [`crate::work::Ticket::patience`].
+    pub(super) fn patience(&self) -> Patience {
+        let flight = self.flight.lock();
+        match (flight.failed, flight.closed) {
+            (true, _) => Patience::Gone,
+            (_, true) => Patience::Limited,
+            _ => Patience::Endless,
         }
     }
 
@@ -667,104 +684,5 @@ impl WorkItem for Queue {
             // The next doorbell goes on with it.
             this.hub.page.set_bell(this.id);
         }
-    }
-}
-
-/// The obligation to complete a submission exactly once; dropped before, it completes as aborted.
-pub(crate) struct Ticket {
-    queue: Arc<Queue>,
-    index: u32,
-    done: Atomic<u32>,
-}
-
-impl Ticket {
-    /// Completes the submission; a second time does nothing. Any context up to softirq, a
-    /// connection's lock may be held.
-    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        if self.done.xchg(1, Relaxed) == 0 {
-            let ended = [(self.index, outcome)];
-            self.queue.complete(&ended, &mut List::new());
-        }
-    }
-
-    /// Tells the queue pair from others that have something under way. Any context.
-    pub(crate) fn source(&self) -> usize {
-        Arc::as_ptr(&self.queue).addr()
-    }
-
-    /// As [`crate::work::Ticket::patience`].
-    pub(crate) fn patience(&self) -> Patience {
-        let flight = self.queue.flight.lock();
-        match (flight.failed, flight.closed) {
-            (true, _) => Patience::Gone,
-            (_, true) => Patience::Limited,
-            _ => Patience::Endless,
-        }
-    }
-}
-
-/// Most submissions that end together.
-const ENDINGS_MAX: usize = 16;
-
-/// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
-pub(crate) struct Endings {
-    queue: Option<Arc<Queue>>,
-    ended: [(u32, Result<(), Code>); ENDINGS_MAX],
-    count: usize,
-    spent: List<Work>,
-}
-
-impl Endings {
-    /// None so far.
-    pub(crate) fn new() -> Self {
-        Endings {
-            queue: None,
-            ended: [(0, Ok(())); ENDINGS_MAX],
-            count: 0,
-            spent: List::new(),
-        }
-    }
-
-    /// One more, of a ring; as [`Ticket::complete`].
-    pub(crate) fn add(&mut self, work: ListArc<Work>, outcome: Result<(), Code>) {
-        let work::Ticket::Ring(ticket) = &work.ticket else {
-            return;
-        };
-        if ticket.done.xchg(1, Relaxed) != 0 {
-            return;
-        }
-        let queue = self.queue.as_ref();
-        if self.count >= ENDINGS_MAX
-            || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
-        {
-            self.flush();
-            self.queue = Some(ticket.queue.clone());
-        }
-        if let Some(place) = self.ended.get_mut(self.count) {
-            *place = (ticket.index, outcome);
-            self.count = self.count.saturating_add(1);
-        }
-        if let Some(spent) = Work::spend(work) {
-            self.spent.push_back(spent);
-        }
-    }
-
-    fn flush(&mut self) {
-        if let (Some(queue), Some(ended @ [_, ..])) = (&self.queue, self.ended.get(..self.count)) {
-            queue.complete(ended, &mut self.spent);
-        }
-        self.count = 0;
-    }
-}
-
-impl Drop for Endings {
-    fn drop(&mut self) {
-        self.flush();
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.complete(Err(Code::ABORTED));
     }
 }
