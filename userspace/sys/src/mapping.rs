@@ -70,6 +70,7 @@ impl Mapping {
     }
 
     /// A word. `None`: there is none at this offset.
+    #[inline]
     pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU32> {
         let place = self.place(offset, 1)?;
         // SAFETY: Inside the mapping and aligned. No other access to words is made but atomic ones.

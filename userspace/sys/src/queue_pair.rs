@@ -173,11 +173,13 @@ impl SendRing {
     }
 
     /// Segments that an entry may have.
+    #[inline]
     pub fn segments(&self) -> u32 {
         self.ring.per_entry()
     }
 
     /// The slot of the next entry, which nothing under way uses any more. `None`: the ring is full.
+    #[inline]
     pub fn next_slot(&mut self) -> Option<u32> {
         self.ring.next_slot()
     }
@@ -192,6 +194,7 @@ impl SendRing {
     }
 
     /// Shows the kernel what was put in. `true`: it looks when the doorbell of the context rings.
+    #[inline]
     pub fn publish(&mut self) -> bool {
         self.ring.publish();
         let bell = self.ring.flags() & RINGS != 0;

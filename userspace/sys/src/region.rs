@@ -81,6 +81,7 @@ impl Registration {
     }
 
     /// Its key.
+    #[inline]
     pub fn key(&self) -> u32 {
         self.key
     }
@@ -155,6 +156,7 @@ impl Region {
     }
 
     /// The address of `length` bytes at `offset`, as a request has it. `None`: they are not inside.
+    #[inline]
     pub fn local_addr(&self, offset: usize, length: u32) -> Option<u64> {
         let end = offset.checked_add(length as usize)?;
         (end <= self.registration.len).then_some(self.registration.addr + offset as u64)

@@ -11,6 +11,7 @@ pub struct MemoryRegion(pub(crate) Region);
 
 impl MemoryRegion {
     /// Its key, by which requests of the own context name it.
+    #[inline]
     pub fn key(&self) -> u32 {
         self.0.key()
     }
@@ -39,6 +40,7 @@ impl MemoryRegion {
     /// # Errors
     ///
     /// [`Error::OutOfBounds`].
+    #[inline]
     pub fn part(&self, offset: usize, length: u32) -> Result<Part> {
         let addr = self
             .0

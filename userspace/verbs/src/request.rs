@@ -25,6 +25,7 @@ pub struct WorkRequest<'a> {
 }
 
 impl<'a> WorkRequest<'a> {
+    #[inline]
     fn new(opcode: u8, parts: Parts<'a>, remote_addr: u64) -> Self {
         let entry = superp_sqe {
             opcode,
@@ -65,6 +66,7 @@ impl<'a> WorkRequest<'a> {
     }
 
     /// Writes to the peer's memory.
+    #[inline]
     pub fn write(from: impl Into<Parts<'a>>, remote_addr: u64) -> Self {
         Self::new(uapi::SUPERP_OP_WRITE, from.into(), remote_addr)
     }
@@ -79,12 +81,14 @@ impl<'a> WorkRequest<'a> {
     }
 
     /// Reads the peer's memory.
+    #[inline]
     pub fn read(to: impl Into<Parts<'a>>, remote_addr: u64) -> Self {
         Self::new(uapi::SUPERP_OP_READ, to.into(), remote_addr)
     }
 
     /// Changes 8 bytes of the peer's memory, once and atomically. What they were is put into `old`,
     /// which has 8 bytes.
+    #[inline]
     pub fn atomic(old: Part, remote_addr: u64, change: Atomic) -> Self {
         let (opcode, operand, compare) = match change {
             Atomic::FetchAdd(operand) => (uapi::SUPERP_OP_FETCH_ADD, operand, 0),
@@ -98,6 +102,7 @@ impl<'a> WorkRequest<'a> {
     }
 
     /// Sends a message to the peer's queue pair.
+    #[inline]
     pub fn send(message: impl Into<Parts<'a>>) -> Self {
         Self::new(uapi::SUPERP_OP_SEND, message.into(), 0)
     }
@@ -113,6 +118,7 @@ impl<'a> WorkRequest<'a> {
 
     /// With immediate data, of a message or a write: after all bytes of the write are there, the number
     /// takes a receive buffer of the peer's queue pair.
+    #[inline]
     pub fn immediate(mut self, number: u32) -> Self {
         self.entry.flags |= uapi::SUPERP_SQE_IMM;
         self.entry.imm = number;
@@ -135,6 +141,7 @@ impl<'a> WorkRequest<'a> {
     }
 
     /// The number that its completion carries.
+    #[inline]
     pub fn token(mut self, token: u64) -> Self {
         self.entry.token = token;
         self
@@ -142,12 +149,14 @@ impl<'a> WorkRequest<'a> {
 
     /// Without a completion if it succeeds. That it has completed is known from a later one: those of a
     /// queue pair complete in the order in which they were posted.
+    #[inline]
     pub fn unsignaled(mut self) -> Self {
         self.entry.flags &= !uapi::SUPERP_SQE_SIGNALED;
         self
     }
 
     /// With these local bytes in place of those that it has.
+    #[inline]
     pub fn local(mut self, parts: impl Into<Parts<'a>>) -> Self {
         let parts = parts.into();
         if self.entry.flags & uapi::SUPERP_SQE_INLINE != 0 {
@@ -195,6 +204,7 @@ impl<'a> WorkRequest<'a> {
     }
 
     /// A request from its entry as the kernel has it, which checks it.
+    #[inline]
     pub fn from_entry(entry: superp_sqe) -> Self {
         Self {
             entry,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use superp_proto::Code;
 use superp_verbs::{
     Access, Address, Atomic, Completion, CompletionQueue, Context, Error, Memory, MemoryRegion,
-    Poller, QueuePair, QueuePairOptions, WorkRequest,
+    Poller, PostError, QueuePair, QueuePairOptions, WorkRequest,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,10 @@ const BATCH: u32 = 64;
 /// The token of request `number` of a queue pair.
 fn token(lane: usize, number: u64) -> u64 {
     ((lane as u64) << NUMBER_BITS) | number
+}
+
+fn not_posted(error: PostError) -> Failure {
+    failed("posting")(error.error)
 }
 
 /// Bits of a request's number: a year's worth, and more.
@@ -248,32 +252,36 @@ impl<'a> Runner<'a> {
     /// Posts on every queue pair what it has room for, in whole batches and `most` requests in all.
     /// Gives how many those were.
     fn post(&mut self, most: u64) -> Result<u64, Failure> {
+        let mut lanes = std::mem::take(&mut self.lanes);
+        let posted = self.post_on(&mut lanes, most);
+        self.lanes = lanes;
+        posted
+    }
+
+    fn post_on(&self, lanes: &mut [Lane], most: u64) -> Result<u64, Failure> {
         let depth = u64::from(self.plan.slots.depth);
         let mut posted = 0;
         let mut bell = false;
-        let mut requests = Vec::new();
-        for index in 0..self.lanes.len() {
+        for (index, lane) in lanes.iter_mut().enumerate() {
             loop {
-                let lane = &self.lanes[index];
                 let batch = u64::from(self.plan.batch).min(most - posted);
                 let (first, next) = (lane.posted, lane.posted + batch);
                 if batch == 0 || next > lane.done + depth {
                     break;
                 }
-                for number in first..next {
-                    if self.plan.verify {
-                        self.before(index, number)?;
-                    }
-                    let request = self.request(index, number)?.token(token(index, number));
-                    let last = number + 1 == next;
-                    requests.push(if last { request } else { request.unsignaled() });
+                if self.plan.verify {
+                    (first..next).try_for_each(|number| self.before(index, number))?;
                 }
-                let lane = &mut self.lanes[index];
-                let error = |error: superp_verbs::PostError| failed("posting")(error.error);
-                bell |= lane
-                    .qp
-                    .post_send_quietly(requests.drain(..))
-                    .map_err(error)?;
+                let mut failed = None;
+                let requests = (first..next).map_while(|number| {
+                    let request = self.request(index, number);
+                    let request = request.map_err(|error| failed = Some(error)).ok()?;
+                    let request = request.token(token(index, number));
+                    let last = number + 1 == next;
+                    Some(if last { request } else { request.unsignaled() })
+                });
+                bell |= lane.qp.post_send_quietly(requests).map_err(not_posted)?;
+                failed.map_or(Ok(()), Err)?;
                 lane.posted = next;
                 posted += batch;
             }
@@ -401,8 +409,8 @@ impl<'a> Runner<'a> {
 
     /// Carries out one request, outside of the measurement.
     fn one(&mut self, request: WorkRequest<'_>) -> Result<(), Failure> {
-        let error = |error: superp_verbs::PostError| failed("posting")(error.error);
-        self.lanes[0].qp.post_send([request]).map_err(error)?;
+        let posted = self.lanes[0].qp.post_send([request]);
+        posted.map_err(not_posted)?;
         self.wait(Instant::now())?;
         let completions = std::mem::take(&mut self.completions);
         completions.iter().try_for_each(|one| self.check(one))
@@ -449,7 +457,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Makes the bytes of a slot those of no other request.
-    fn before(&mut self, lane: usize, number: u64) -> Result<(), Failure> {
+    fn before(&self, lane: usize, number: u64) -> Result<(), Failure> {
         let (place, _) = self.slot(lane, number);
         let stamp = match self.operation(lane) {
             Operation::Write | Operation::Send => self.plan.slots.stamp(number),
