@@ -18,14 +18,14 @@ import measure
 SHARED = pathlib.Path("/results")
 
 
-def perf(cid, operation, kind, size):
+def perf(cid, operation, kind, size, options=()):
     """By superp perf: how many in so many seconds, and packets that were sent again."""
 
     def measured(bench, seconds):
         found = json.loads(
             bench.nodes.superp(
                 1, "-j", "perf", operation, kind, "10.23.0.2", "--cid", str(cid), "--size", str(size),
-                "--duration", str(seconds),
+                "--duration", str(seconds), *options,
             )  # fmt: skip
         )
         return found["operations"], bench.retransmits(cid)
@@ -50,6 +50,7 @@ OPERATIONS = {
     "read of 64 KiB, UDP": perf(measure.UDP, "read", "bw", 65536),
     "write of 64 bytes, packed": perf(measure.SUNH, "write", "rate", 64),
     "write of 64 bytes, not packed": perf(measure.UNPACKED, "write", "rate", 64),
+    "write of 64 bytes, 15 in a packet": perf(measure.PACKED, "write", "rate", 64, measure.DEEP),
     "message of 64 bytes, SUNH": perf(measure.SUNH, "send", "rate", 64),
     "write of 8 bytes, alone, SUNH": perf(measure.SUNH, "write", "lat", 8),
     "write of 8 bytes, alone, UDP": perf(measure.UDP, "write", "lat", 8),

@@ -51,8 +51,10 @@ HOW = {"": (), "-poller": ("--poller",)}
 PERFTEST = {"perftest": "superp", "rxe": "rxe"}
 # perftest measures the clock of the processor, too, and reports nothing where it cannot, as on a busy machine.
 NO_REPORT = "perftest reports nothing"
-# Connections: of each encapsulation, and one that does not pack requests.
-SUNH, UDP, UNPACKED = 1, 2, 3
+# Connections: of each encapsulation, one that does not pack requests, and one that packs as many as can be.
+SUNH, UDP, UNPACKED, PACKED = 1, 2, 3, 4
+# Those two are compared where a doorbell is for many requests: whole packets of the second, in each quarter.
+DEEP = ("--depth", "480")
 
 
 class Absent(Exception):
@@ -73,7 +75,7 @@ class Bench:
         self.a, self.b = self.nodes.name[1], self.nodes.name[2]
         self.servers = []
         # Packets that each connection has sent again so far, at both ends.
-        self.sent_again = {SUNH: 0, UDP: 0, UNPACKED: 0}
+        self.sent_again = {SUNH: 0, UDP: 0, UNPACKED: 0, PACKED: 0}
         self.versions = {"kernel": os.uname().release}
 
     def down(self):
@@ -99,9 +101,10 @@ class Bench:
             self.connection_up(cid, encapsulation)
         self.connections_up()
         # The last: connections keep the parameters they are made with.
-        for number in (1, 2):
-            self.nodes.superp(number, "param", "set", "tal_max_ops_per_pkt", "1")
-        self.connection_up(UNPACKED, "sunh")
+        for cid, most in ((UNPACKED, 1), (PACKED, 15)):
+            for number in (1, 2):
+                self.nodes.superp(number, "param", "set", "tal_max_ops_per_pkt", str(most))
+            self.connection_up(cid, "sunh")
         served = self.serve("superp", "-j", "perf", "serve", "--size", str(16 * MIB + SKEW)).readline()
         self.remote = json.loads(served)["rma_addr"] + SKEW
         self.versions["superp"] = run("superp", "--version").split()[-1]
@@ -119,8 +122,8 @@ class Bench:
         for number, namespace in ((1, self.a), (2, self.b)):
             run("ip", "-n", namespace, "address", "add", f"{MANY}.{number}/24", "dev", "eth0")
         for number, namespace in ((1, self.a), (2, self.b)):
-            lines = [f"param set pdl_conns_per_xpu {UNPACKED + max(CONNECTIONS)}"]
-            for cid in range(UNPACKED + 1, UNPACKED + 1 + max(CONNECTIONS)):
+            lines = [f"param set pdl_conns_per_xpu {PACKED + max(CONNECTIONS)}"]
+            for cid in range(PACKED + 1, PACKED + 1 + max(CONNECTIONS)):
                 lines.append(
                     f"conn add {cid} peer {MANY}.{3 - number} peer-cid {cid} encap sunh dev eth0 local {MANY}.{number} ext on"
                 )
@@ -356,8 +359,9 @@ def figures(bench):
                     yield f"{way}-{operation}-{name}{how}", "B/s", "superp", functools.partial(one, operation, "bw", size)
             yield f"{way}-write-latency{how}", "ns", "superp", functools.partial(one, "write", "lat", 8)
             yield f"{way}-write-rate{how}", "op/s", "superp", functools.partial(one, "write", "rate", 64)
-        unpacked = functools.partial(bench.superp, UNPACKED, "write", "rate", 64, options=options)
-        yield f"sunh-write-rate-unpacked{how}", "op/s", "superp", unpacked
+        for packing, cid in (("unpacked", UNPACKED), ("packed", PACKED)):
+            one = functools.partial(bench.superp, cid, "write", "rate", 64, options=(*DEEP, *options))
+            yield f"sunh-write-rate-{packing}{how}", "op/s", "superp", one
     for name, size in SIZES.items():
         yield f"sunh-send-{name}", "B/s", "superp", lambda size=size: bench.superp(SUNH, "send", "bw", size)
     yield "sunh-send-rate", "op/s", "superp", lambda: bench.superp(SUNH, "send", "rate", 64)

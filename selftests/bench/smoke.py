@@ -30,7 +30,7 @@ MACHINE = {
 BOTH_WAYS = (
     "sunh-write-64KiB", "sunh-write-1MiB", "sunh-read-64KiB", "sunh-read-1MiB", "sunh-write-latency", "sunh-write-rate",
     "udp-write-64KiB", "udp-write-1MiB", "udp-read-64KiB", "udp-read-1MiB", "udp-write-latency", "udp-write-rate",
-    "sunh-write-rate-unpacked",
+    "sunh-write-rate-unpacked", "sunh-write-rate-packed",
 )  # fmt: skip
 PERFTEST = (
     "perftest-write-64KiB", "perftest-write-1MiB", "perftest-read-64KiB", "perftest-read-1MiB", "perftest-write-latency",
