@@ -2,7 +2,8 @@
 /*
  * Where a datagram of a peer goes was found out for the one before it: IP's early demultiplexing, for a socket that
  * many peers send to. IP itself does so for connected sockets, and of UDP's for the first of a chain. What it
- * asks is what is asked here: is the route still valid? Filters see each packet, as ever.
+ * asks is what is asked here: is the route still valid? Filters see each packet, as ever. Over IPv4, where
+ * nobody listens on the rest of the way in, it is left out, as it is on the way out (ip.c).
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -19,8 +20,11 @@
 #include <net/ip6_route.h>
 #include <net/ip_fib.h>
 #include <net/ipv6.h>
+#include <net/raw.h>
 #include <net/route.h>
 #include <net/sock.h>
+#include <net/udp.h>
+#include <net/xfrm.h>
 
 #include "kapi_demux.h"
 
@@ -83,12 +87,8 @@ static struct superp_demux_way __rcu **superp_demux_place6(struct superp_demux *
 	return &demux->ways[hash_32(ipv6_addr_hash(&ipv6_hdr(skb)->saddr), SUPERP_DEMUX_BITS)];
 }
 
-static void superp_demux_go(struct sk_buff *skb, const struct superp_demux_way *way, struct sock *sk)
+static void superp_demux_go(struct sk_buff *skb, struct dst_entry *dst, struct sock *sk)
 {
-	struct dst_entry *dst = dst_check(way->dst, way->cookie);
-
-	if (!dst)
-		return;
 	skb_dst_set_noref(skb, dst);
 	/* Nothing is counted: the socket outlives who reads it under RCU. */
 	skb->sk = sk;
@@ -108,20 +108,66 @@ static bool superp_demux_is_ours(const struct superp_demux *demux, const struct 
 	return udp && udp->dest == demux->port;
 }
 
+/* One packet, or a burst of ours, which is taken apart where it is taken in. */
+static bool superp_demux_is_whole(const struct sk_buff *skb)
+{
+	const u32 burst = SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM;
+
+	return !skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & burst) == burst;
+}
+
+static bool superp_demux_policy(struct net *net, struct sk_buff *skb)
+{
+#ifdef CONFIG_XFRM
+	return !__xfrm_check_nopolicy(net, skb, XFRM_POLICY_IN);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Between here and the socket nobody else wants to see it: no filter of what comes in, no IPsec, no raw sockets. All is
+ * there, and nothing more, and needs no checksum.
+ */
+static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
+{
+	const struct hlist_head *raw = &raw_v4_hashinfo.ht[raw_hashfunc(net, IPPROTO_UDP)];
+
+	return !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
+	       !superp_demux_policy(net, skb) && skb_csum_unnecessary(skb) &&
+	       superp_demux_is_whole(skb) &&
+	       pskb_may_pull(skb, sizeof(struct iphdr) + sizeof(struct udphdr)) &&
+	       ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
+}
+
 static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
 	const struct iphdr *ip = ip_hdr(skb);
 	const struct superp_demux_way *way;
 	struct superp_demux *demux = priv;
+	struct sock *sk = demux->sk4;
+	struct dst_entry *dst;
 
 	if (!superp_demux_is_ours(demux, skb, ip->protocol) || ip->ihl != 5 ||
 	    ip_is_fragment(ip) || fib4_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	way = rcu_dereference(*superp_demux_place4(demux, skb));
-	if (superp_demux_is_of4(way, skb))
-		superp_demux_go(skb, way, demux->sk4);
-	return NF_ACCEPT;
+	if (!superp_demux_is_of4(way, skb))
+		return NF_ACCEPT;
+	dst = dst_check(way->dst, way->cookie);
+	if (!dst)
+		return NF_ACCEPT;
+	if (!superp_demux_is_plain4(state->net, skb)) {
+		superp_demux_go(skb, dst, sk);
+		return NF_ACCEPT;
+	}
+	/* All that is left to IP and UDP is to count it. */
+	__IP_INC_STATS(state->net, IPSTATS_MIB_INDELIVERS);
+	__UDP_INC_STATS(state->net, UDP_MIB_INDATAGRAMS);
+	__skb_pull(skb, sizeof(struct iphdr));
+	demux->deliver(sk, skb);
+	return NF_STOLEN;
 }
 
 static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
@@ -129,13 +175,17 @@ static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
 {
 	const struct superp_demux_way *way;
 	struct superp_demux *demux = priv;
+	struct dst_entry *dst;
 
 	if (!superp_demux_is_ours(demux, skb, ipv6_hdr(skb)->nexthdr) ||
 	    fib6_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	way = rcu_dereference(*superp_demux_place6(demux, skb));
-	if (superp_demux_is_of6(way, skb))
-		superp_demux_go(skb, way, demux->sk6);
+	if (!superp_demux_is_of6(way, skb))
+		return NF_ACCEPT;
+	dst = dst_check(way->dst, way->cookie);
+	if (dst)
+		superp_demux_go(skb, dst, demux->sk6);
 	return NF_ACCEPT;
 }
 
@@ -212,15 +262,17 @@ void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
  * @port: a UDP port
  * @sk4: its socket for IPv4
  * @sk6: its socket for IPv6, or NULL
+ * @deliver: takes a packet for the socket for IPv4, from the UDP header on
  *
  * Context: process.
  * Return: 0 or a negative errno.
  */
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,
-		       struct sock *sk6)
+		       struct sock *sk6, int (*deliver)(struct sock *sk, struct sk_buff *skb))
 {
 	int err;
 
+	demux->deliver = deliver;
 	demux->sk4 = sk4;
 	demux->sk6 = sk6;
 	demux->port = htons(port);
@@ -281,7 +333,7 @@ void superp_demux_free(struct superp_demux *demux)
 #else
 
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,
-		       struct sock *sk6)
+		       struct sock *sk6, int (*deliver)(struct sock *sk, struct sk_buff *skb))
 {
 	return 0;
 }

@@ -82,7 +82,7 @@ static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *
 	rcu_read_unlock();
 }
 
-/* Called under RCU; the checksum has been verified, the length is that of the UDP header. */
+/* Called under RCU, by UDP or without it; the checksum has been verified, the length is that of the UDP header. */
 static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct superp_udp_port *udp = rcu_dereference_sk_user_data(sk);
@@ -99,7 +99,8 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 		kfree_skb(skb);
 		return 0;
 	}
-	superp_demux_learn(&udp->demux, skb);
+	if (skb_dst(skb))
+		superp_demux_learn(&udp->demux, skb);
 	if (skb->protocol == htons(ETH_P_IP)) {
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
@@ -210,7 +211,8 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 		*err = 0;
 	if (*err)
 		goto fail;
-	*err = superp_demux_start(&udp->demux, net, port, udp->v4->sk, udp->v6 ? udp->v6->sk : NULL);
+	*err = superp_demux_start(&udp->demux, net, port, udp->v4->sk, udp->v6 ? udp->v6->sk : NULL,
+				  superp_udp_rcv);
 	if (*err)
 		goto fail;
 	return udp;
