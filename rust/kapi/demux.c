@@ -247,7 +247,7 @@ void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
 	if (known && way->dst == dst)
 		return;
 	/* Peers that share a place do not make each packet cost more than it did. */
-	if ((way && way->born == jiffies) || !skb_valid_dst(skb))
+	if ((way && !time_after(jiffies, way->born)) || !skb_valid_dst(skb))
 		return;
 	local = ipv6 ? dst_rt6_info(dst)->rt6i_flags & RTF_LOCAL :
 		       dst_rtable(dst)->rt_type == RTN_LOCAL;

@@ -36,7 +36,7 @@ use crate::{
     node::Node,
     proto::Code,
     socket::{error_of, EndpointInfo},
-    work::{Patience, Request, Spent, Work},
+    work::{self, Patience, Request, Spent, Work},
 };
 
 /// Requests that are given to a connection at a go.
@@ -500,7 +500,10 @@ impl Queue {
                     let work = match taking.spent.pop() {
                         Some(spent) => Ok(Work::renew(spent, index, request)),
                         // Without memory the ticket is dropped, which completes it as aborted.
-                        None => Work::new(Ticket::new(self, index), request),
+                        None => {
+                            let ticket = Ticket::new(self, index);
+                            Work::new(work::Ticket::Ring(ticket), request)
+                        }
                     };
                     match work {
                         Ok(work) => works.push_back(work),

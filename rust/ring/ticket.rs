@@ -26,12 +26,12 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// For entry `index` of a ring.
-    pub(super) fn new(queue: &Arc<Queue>, index: u32) -> work::Ticket {
-        work::Ticket::Ring(Ticket {
+    pub(super) fn new(queue: &Arc<Queue>, index: u32) -> Self {
+        Ticket {
             queue: queue.clone(),
             index,
             done: Atomic::new(false),
-        })
+        }
     }
 
     /// For another submission; this one has completed.

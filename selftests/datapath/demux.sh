@@ -58,10 +58,8 @@ found() {
 once() {
 	local arrived asked
 	read -r arrived asked <<<"$(found)"
-	[ "$arrived" -gt 30 ] && [ "$asked" = 0 ] || {
-		echo "of $arrived datagrams, $asked"
-		return 1
-	}
+	[ "$arrived" -gt 30 ] || { echo "$arrived datagrams"; return 1; }
+	tap_equal 0 "$asked" "of $arrived datagrams"
 }
 
 each() {
@@ -70,10 +68,8 @@ each() {
 		ip -n "$node" -f "$1" rule add from "$2" table main || return 1
 	done
 	read -r arrived asked <<<"$(found)"
-	[ "$arrived" -gt 30 ] && [ "$asked" = "$arrived" ] || {
-		echo "of $arrived datagrams, $asked"
-		return 1
-	}
+	[ "$arrived" -gt 30 ] || { echo "$arrived datagrams"; return 1; }
+	tap_equal "$arrived" "$asked" "of $arrived datagrams"
 }
 
 sent_again() { [ "$(retransmits "$nodeA" "$cid")" -gt "$1" ]; }
