@@ -35,7 +35,7 @@
  * @dst: where
  * @cookie: for dst_check()
  * @ipv6: whose the addresses are
- * @dsfield: of the packets, as all that a route depends on, where no rules look at more
+ * @dsfield: of the packets, without the bits for congestion; as all that a route depends on where no rules look at more
  * @ifindex: of the device that they come by
  * @mark: of the packets
  * @source: the peer, in the last word if it is of IPv4
@@ -61,7 +61,8 @@ static bool superp_demux_is_of4(const struct superp_demux_way *way, const struct
 	const struct iphdr *ip = ip_hdr(skb);
 
 	return way && way->source.s6_addr32[3] == ip->saddr &&
-	       way->destination.s6_addr32[3] == ip->daddr && way->dsfield == ip->tos &&
+	       way->destination.s6_addr32[3] == ip->daddr &&
+	       !((way->dsfield ^ ip->tos) & INET_DSCP_MASK) &&
 	       way->ifindex == skb->dev->ifindex && way->mark == skb->mark && !way->ipv6;
 }
 
@@ -71,8 +72,8 @@ static bool superp_demux_is_of6(const struct superp_demux_way *way, const struct
 
 	return way && ipv6_addr_equal(&way->source, &ip->saddr) &&
 	       ipv6_addr_equal(&way->destination, &ip->daddr) &&
-	       way->dsfield == ipv6_get_dsfield(ip) && way->ifindex == skb->dev->ifindex &&
-	       way->mark == skb->mark && way->ipv6;
+	       !((way->dsfield ^ ipv6_get_dsfield(ip)) & INET_DSCP_MASK) &&
+	       way->ifindex == skb->dev->ifindex && way->mark == skb->mark && way->ipv6;
 }
 
 static struct superp_demux_way __rcu **superp_demux_place4(struct superp_demux *demux,
@@ -133,7 +134,8 @@ static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
 {
 	const struct hlist_head *raw = &raw_v4_hashinfo.ht[raw_hashfunc(net, IPPROTO_UDP)];
 
-	return !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
+	return skb->pkt_type == PACKET_HOST &&
+	       !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
 	       !superp_demux_policy(net, skb) && skb_csum_unnecessary(skb) &&
 	       superp_demux_is_whole(skb) &&
 	       pskb_may_pull(skb, sizeof(struct iphdr) + sizeof(struct udphdr)) &&
