@@ -188,6 +188,16 @@ impl Transmit {
         out: &mut Out<'_>,
         mut address: impl FnMut(u32) -> u64,
     ) -> Option<()> {
+        if let (ReqOp::Write { .. }, 2..) = (request.op, request.count) {
+            let len = usize::from(self.tal.num_ops).checked_mul(WriteOp::LEN)?;
+            let mut number = request.first_op;
+            for op in out.take(len)?.chunks_exact_mut(WriteOp::LEN) {
+                let address = address(number);
+                *op.first_chunk_mut()? = WriteOp { address }.bytes();
+                number = number.wrapping_add(1);
+            }
+            return Some(());
+        }
         for index in 0..self.tal.num_ops {
             let number = request.first_op.wrapping_add(index.into());
             // One operation goes on over packets by its offset; of several each has its own place.
@@ -328,6 +338,14 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
+    /// The next `len` bytes, to be written.
+    fn take(&mut self, len: usize) -> Option<&mut [u8]> {
+        let end = self.at.checked_add(len)?;
+        let bytes = self.out.get_mut(self.at..end)?;
+        self.at = end;
+        Some(bytes)
+    }
+
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         *self.out.get_mut(self.at..)?.first_chunk_mut()? = *bytes;
         self.at = self.at.checked_add(N)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! A received packet, from its first SUPERp header to its end.
 
-use super::{Op, Opcode, PdlHeader, TalHeader, BLOCK_MIN, HEADERS_MAX};
+use super::{Op, Opcode, PdlHeader, TalHeader, WriteOp, BLOCK_MIN, HEADERS_MAX};
 
 /// Why a packet cannot be laid out. Nothing of it is processed, its acknowledgements neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +153,20 @@ impl<'a> Packet<'a> {
             let op = Op::parse(opcode?, rest)?;
             rest = rest.get(opcode?.header_len()..)?;
             Some(op)
+        })
+    }
+
+    /// The writes and the data of each, in order; none for other opcodes than [`Opcode::Write`].
+    pub fn writes(&self) -> impl Iterator<Item = (WriteOp, Block)> + 'a {
+        let ops = match self.opcode {
+            Some(Opcode::Write) => self.ops,
+            _ => &[],
+        };
+        let (mut offset, len) = (self.data, self.block);
+        ops.chunks_exact(WriteOp::LEN).map_while(move |op| {
+            let block = Block { offset, len };
+            offset = offset.saturating_add(len);
+            Some((WriteOp::parse(op.first_chunk()?), block))
         })
     }
 
