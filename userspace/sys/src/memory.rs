@@ -6,17 +6,21 @@ use std::ptr::{self, NonNull};
 
 /// Bytes copied at once between memory and a stream.
 const CHUNK: usize = 256 << 10;
+/// Bytes of a huge page, or a part of it.
+const HUGE: usize = 2 << 20;
 
 /// Page-aligned, zeroed memory of its own. Peers may read and write it while it is registered, so
-/// that it is reached by copies only, never by a reference.
+/// that it is reached by copies only, never by a reference. From 2 MiB on it is of huge pages where the
+/// system has them: a packet then has few pieces of it.
 ///
 /// # Invariants
 ///
-/// `start` is a private anonymous mapping of `len` bytes that nothing else unmaps.
+/// `start` is a private anonymous mapping of `mapped` bytes, at least `len`, that nothing else unmaps.
 #[derive(Debug)]
 pub struct Memory {
     start: NonNull<u8>,
     len: usize,
+    mapped: usize,
 }
 
 // SAFETY: The mapping belongs to the process, not to a thread.
@@ -35,11 +39,17 @@ impl Memory {
         if len == 0 {
             return Err(Error::new(ErrorKind::InvalidInput, "memory of 0 bytes"));
         }
+        // What is a multiple of huge pages the kernel aligns to them.
+        let mapped = match len {
+            0..HUGE => Some(len),
+            _ => len.checked_next_multiple_of(HUGE),
+        };
+        let mapped = mapped.ok_or(ErrorKind::OutOfMemory)?;
         // SAFETY: A new mapping at an address of the kernel's choice.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                len,
+                mapped,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
                 -1,
@@ -49,8 +59,12 @@ impl Memory {
         if start == libc::MAP_FAILED {
             return Err(Error::last_os_error());
         }
+        if mapped >= HUGE {
+            // SAFETY: The mapping is new, and its content stays as it is. Without huge pages others do.
+            unsafe { libc::madvise(start, mapped, libc::MADV_HUGEPAGE) };
+        }
         let start = NonNull::new(start.cast()).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        Ok(Self { start, len, mapped })
     }
 
     /// Bytes.
@@ -143,7 +157,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. Pages that the kernel has pinned for a request under way
         // stay until that is over, whoever unmaps them.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
 
