@@ -60,6 +60,7 @@ impl Mapping {
     }
 
     /// The place of `count` values of type `T` at `offset`, if they are inside and aligned.
+    #[inline]
     fn place<T>(&self, offset: usize, count: usize) -> Option<NonNull<T>> {
         let end = count.checked_mul(size_of::<T>())?.checked_add(offset)?;
         if end > self.len || offset % align_of::<T>() != 0 {
@@ -97,6 +98,7 @@ impl Mapping {
     }
 
     /// Copies an entry in; nothing if there is no place for it.
+    #[inline]
     pub(crate) fn write<T: Plain>(&self, offset: usize, entry: T) {
         if let Some(place) = self.place::<T>(offset, 1) {
             // SAFETY: As in `read`.

@@ -185,6 +185,7 @@ impl SendRing {
     }
 
     /// Puts an entry in, with its segments, as far as it may have them. `false`: the ring is full.
+    #[inline]
     pub fn push(
         &mut self,
         entry: superp_sqe,

@@ -58,10 +58,12 @@ impl Place {
     }
 
     /// The word at an offset that `new` has checked.
+    #[inline]
     fn word(&self, offset: usize) -> &AtomicU32 {
         self.mapping.word(offset).expect("checked by new()")
     }
 
+    #[inline]
     fn slot<T>(&self, index: u32) -> usize {
         self.array + (index & (self.entries - 1)) as usize * size_of::<T>()
     }
@@ -108,6 +110,7 @@ impl<T: Plain> Producer<T> {
         self.place.per_entry
     }
 
+    #[inline]
     fn room_seen(&self) -> u32 {
         let used = self.next.wrapping_sub(self.consumer);
         self.place.entries.saturating_sub(used)
@@ -120,6 +123,7 @@ impl<T: Plain> Producer<T> {
     }
 
     /// The slot of the next entry. `None`: the ring is full.
+    #[inline]
     pub(crate) fn next_slot(&mut self) -> Option<u32> {
         // Loading the other side's line costs; what was seen last is enough as long as there is room.
         let full = self.room_seen() == 0 && self.room() == 0;
@@ -128,6 +132,7 @@ impl<T: Plain> Producer<T> {
 
     /// Writes an entry with its segments, as far as a slot has room for them, which the consumer does
     /// not see before [`publish`](Self::publish). `false`: the ring is full.
+    #[inline]
     pub(crate) fn push(
         &mut self,
         entry: T,

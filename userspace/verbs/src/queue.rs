@@ -151,6 +151,7 @@ impl SendQueue {
         }
     }
 
+    #[inline]
     fn put<'a>(&mut self, requests: impl IntoIterator<Item = WorkRequest<'a>>) -> Put {
         let most = self.ring.segments();
         put(requests, |mut request| {
@@ -337,11 +338,16 @@ impl SharedReceiveQueue {
     }
 }
 
+#[inline]
 fn full_unless(pushed: bool) -> Result<()> {
-    pushed.then_some(()).ok_or(Error::Full)
+    match pushed {
+        true => Ok(()),
+        false => Err(Error::Full),
+    }
 }
 
 /// The segments that a list of parts is, `most` at most.
+#[inline]
 fn segments(list: &[Part], most: u32) -> Result<impl Iterator<Item = superp_segment> + '_> {
     if list.len() > most as usize {
         return Err(Error::TooManyParts);
@@ -356,6 +362,7 @@ struct Put {
     stopped: Option<Error>,
 }
 
+#[inline]
 fn put<T>(requests: impl IntoIterator<Item = T>, mut push: impl FnMut(T) -> Result<()>) -> Put {
     let mut posted = 0;
     for request in requests {

@@ -42,12 +42,11 @@ impl MemoryRegion {
     /// [`Error::OutOfBounds`].
     #[inline]
     pub fn part(&self, offset: usize, length: u32) -> Result<Part> {
-        let addr = self
-            .0
-            .local_addr(offset, length)
-            .ok_or(Error::OutOfBounds)?;
         let key = self.0.key();
-        Ok(Part { key, addr, length })
+        match self.0.local_addr(offset, length) {
+            Some(addr) => Ok(Part { key, addr, length }),
+            None => Err(Error::OutOfBounds),
+        }
     }
 }
 
@@ -95,6 +94,7 @@ pub struct Parts<'a> {
 
 impl Parts<'_> {
     /// Bytes.
+    #[inline]
     pub(crate) fn length(&self) -> u32 {
         match self.list {
             [] => self.one.length,
@@ -107,6 +107,7 @@ impl Parts<'_> {
 }
 
 impl From<Part> for Parts<'_> {
+    #[inline]
     fn from(one: Part) -> Self {
         Self { one, list: &[] }
     }
