@@ -37,7 +37,7 @@ use crate::{
     netlink::{self, Event},
     node::{Node, Refusal},
     proto::{self, Activity, Code, Config, Connection, NewError, Stats},
-    work::Work,
+    work::{Small, Work},
 };
 
 pub(crate) use paths::{Ends, PATHS_MAX};
@@ -338,6 +338,11 @@ impl Conn {
         } else {
             self.inner.lock().proto.min_request_len(&tx::STRICT_SEND)
         }
+    }
+
+    /// How many requests of the same kind a packet has room for.
+    pub(crate) fn per_packet(&self, like: Small) -> u32 {
+        self.inner.lock().per_packet(like)
     }
 
     /// Lengths of a message to a receive context, bytes: one transaction [proto 4.9].

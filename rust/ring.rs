@@ -8,6 +8,7 @@
 
 mod cq;
 mod entry;
+mod making;
 mod queue;
 mod receive;
 mod regions;

@@ -45,7 +45,7 @@ use crate::{
     proto::{wire::AtomicKind, Code},
     qp::{Beside, End, Mark, MsgMeta, Qp, Refused},
     region::{self, Region},
-    work::{self, Local, Request, Work, WorkOp},
+    work::{self, Draft, Local, Request, WorkOp},
     MAX_MESSAGE,
 };
 
@@ -499,7 +499,7 @@ impl Socket {
             fence: false,
             solicited: false,
         };
-        conn.post(Work::new(ticket, request)?)?;
+        conn.post(Draft::new(ticket, request)?.into())?;
         Ok(bytes)
     }
 
@@ -574,7 +574,7 @@ impl Socket {
             fence,
             solicited: false,
         };
-        conn.post(Work::new(ticket, request)?)
+        conn.post(Draft::new(ticket, request)?.into())
     }
 
     /// The local memory of a request that is not empty.

@@ -13,7 +13,10 @@ use kernel::{
 
 use crate::{
     kapi::{pages::Pages, skb::SkBuff, uapi},
-    proto::{wire::AtomicKind, Code},
+    proto::{
+        wire::{AtomicKind, OPS_MAX},
+        Code,
+    },
     region::Region,
     ring, socket,
 };
@@ -41,6 +44,16 @@ pub(crate) enum WorkOp {
 }
 
 impl WorkOp {
+    /// The peer's memory that it accesses; 0 for a message.
+    fn remote(&self) -> u64 {
+        match *self {
+            Self::Send { .. } | Self::SendKeyed { .. } => 0,
+            Self::Write { remote, .. } | Self::Read { remote } | Self::Atomic { remote, .. } => {
+                remote
+            }
+        }
+    }
+
     /// Whether the peer's queue pair takes a message in, which it may refuse for want of a buffer.
     pub(crate) fn is_message(&self) -> bool {
         matches!(
@@ -119,10 +132,25 @@ pub(crate) struct FlowId {
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) struct Small {
     /// Otherwise a write.
-    read: bool,
+    pub(crate) read: bool,
     /// Bytes, up to [`COPY_MAX`].
     pub(crate) len: u32,
 }
+
+impl Small {
+    /// `len` bytes that are copied, if there may be so few.
+    fn new(op: WorkOp, len: u32) -> Option<Small> {
+        let read = match op {
+            WorkOp::Write { imm: None, .. } => false,
+            WorkOp::Read { .. } => true,
+            _ => return None,
+        };
+        (1..=COPY_MAX).contains(&len).then_some(Small { read, len })
+    }
+}
+
+/// Requests that can be one work.
+const REQUESTS_MAX: usize = OPS_MAX as usize;
 
 /// Where the local bytes are.
 pub(crate) enum Local {
@@ -132,7 +160,8 @@ pub(crate) enum Local {
     Inline([u8; INLINE_MAX]),
     /// A kernel copy of a message, from its first byte.
     Buffer(Pages),
-    /// A region of the caller, from this offset on. The region stays pinned until the work ends.
+    /// A region of the caller, from this offset on; of several requests the offset is the first one's. The
+    /// region stays pinned until the work ends.
     Region(Arc<Region>, u64),
     /// Pieces of regions, one behind the other.
     List(KVec<Piece>),
@@ -156,7 +185,18 @@ pub(crate) struct Request {
     pub(crate) solicited: bool,
 }
 
-/// One work request.
+impl Request {
+    /// What other requests must have in common with it to be one work with it, all in one packet, if there
+    /// may be any.
+    pub(crate) fn like(&self) -> Option<Small> {
+        let joins = !self.fence && matches!(self.local, Local::Region(..));
+        Small::new(self.op, self.len).filter(|_| joins)
+    }
+}
+
+/// One work request, or several of one ring that are alike and follow each other.
+///
+/// Those are under way together, unless the peer refuses one: then each goes by itself.
 #[pin_data]
 pub(crate) struct Work {
     #[pin]
@@ -166,10 +206,18 @@ pub(crate) struct Work {
     /// Queue pair of the peer: of a message its destination, of a remote access the one that the
     /// socket is connected to, or 0. Works of the same flow start in the order of posting.
     pub(crate) dest: u32,
-    pub(crate) op: WorkOp,
-    /// Bytes.
+    /// Of the first request.
+    op: WorkOp,
+    /// Bytes, of each request.
     pub(crate) len: u32,
-    pub(crate) local: Local,
+    local: Local,
+    /// Of several requests, which are in the same region: the RMA address of each, and its offset there.
+    remotes: [u64; REQUESTS_MAX],
+    offsets: [u64; REQUESTS_MAX],
+    /// Requests in all.
+    count: u16,
+    /// Requests that have ended.
+    ended: Atomic<u32>,
     /// It starts when all before it in its flow are complete.
     pub(crate) fence: bool,
     /// A message, or what tells of a write, wakes the receiver who waits for such ones alone.
@@ -189,16 +237,12 @@ pub(crate) struct Work {
 /// A completed work of a ring, whose memory and ticket are for another one of the same ring.
 pub(crate) type Spent = Pin<UniqueArc<Work>>;
 
-impl_list_arc_safe! {
-    impl ListArcSafe<0> for Work { untracked; }
-}
-impl_list_item! {
-    impl ListItem<0> for Work { using ListLinks { self.links }; }
-}
+/// A work that is not posted yet.
+pub(crate) struct Draft(Pin<UniqueArc<Work>>);
 
-impl Work {
+impl Draft {
     /// A new request. Process context.
-    pub(crate) fn new(ticket: Ticket, request: Request) -> Result<ListArc<Work>> {
+    pub(crate) fn new(ticket: Ticket, request: Request) -> Result<Draft> {
         let Request {
             dest,
             op,
@@ -207,7 +251,7 @@ impl Work {
             fence,
             solicited,
         } = request;
-        ListArc::pin_init(
+        let work = UniqueArc::pin_init(
             try_pin_init!(Work {
                 links <- ListLinks::new(),
                 ticket,
@@ -215,6 +259,10 @@ impl Work {
                 op,
                 len,
                 local,
+                remotes: [0; REQUESTS_MAX],
+                offsets: [0; REQUESTS_MAX],
+                count: 1,
+                ended: Atomic::new(0),
                 fence,
                 solicited,
                 order: Atomic::new(0),
@@ -224,11 +272,12 @@ impl Work {
                 placed: Atomic::new(false),
             }),
             GFP_KERNEL_ACCOUNT,
-        )
+        );
+        work.map(Draft)
     }
 
-    /// As [`Work::new`], in the memory of a [`Spent`] one, for entry `index` of the same ring.
-    pub(crate) fn renew(mut spent: Spent, index: u32, request: Request) -> ListArc<Work> {
+    /// As [`Draft::new`], in the memory of a [`Spent`] one, for entry `index` of the same ring.
+    pub(crate) fn renew(mut spent: Spent, index: u32, request: Request) -> Draft {
         let this = spent.as_mut().project();
         if let Ticket::Ring(ticket) = this.ticket {
             ticket.renew(index);
@@ -237,14 +286,52 @@ impl Work {
         *this.op = request.op;
         *this.len = request.len;
         *this.local = request.local;
+        *this.count = 1;
         *this.fence = request.fence;
         *this.solicited = request.solicited;
+        this.ended.store(0, Relaxed);
         this.refusals.store(0, Relaxed);
         this.alone.store(false, Relaxed);
         this.placed.store(false, Relaxed);
-        ListArc::from(spent)
+        Draft(spent)
     }
 
+    /// Adds the next entry of the ring, a request that is like the others [`Request::like`]: of the RMA
+    /// address `remote`, and the same region from `offset` on. False: there is no room.
+    pub(crate) fn add(&mut self, remote: u64, offset: u64) -> bool {
+        let this = self.0.as_mut().project();
+        let Ticket::Ring(ticket) = this.ticket else {
+            return false;
+        };
+        let at = usize::from(*this.count);
+        if let (1, Local::Region(_, offset)) = (at, &*this.local) {
+            (this.remotes[0], this.offsets[0]) = (this.op.remote(), *offset);
+        }
+        let (Some(remotes), Some(offsets)) = (this.remotes.get_mut(at), this.offsets.get_mut(at))
+        else {
+            return false;
+        };
+        (*remotes, *offsets) = (remote, offset);
+        *this.count = this.count.saturating_add(1);
+        ticket.extend();
+        true
+    }
+}
+
+impl From<Draft> for ListArc<Work> {
+    fn from(draft: Draft) -> Self {
+        ListArc::from(draft.0)
+    }
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Work { untracked; }
+}
+impl_list_item! {
+    impl ListItem<0> for Work { using ListLinks { self.links }; }
+}
+
+impl Work {
     /// Gives back the memory that a completed work is about. `None`: its own, too. Any context.
     pub(crate) fn spend(work: ListArc<Work>) -> Option<Spent> {
         let mut work = Arc::into_unique_or_drop(work.into_arc())?;
@@ -278,26 +365,58 @@ impl Work {
 
     /// Whether it may share a packet with its like.
     pub(crate) fn small(&self) -> Option<Small> {
-        let read = match self.op {
-            WorkOp::Write { imm: None, .. } => false,
-            WorkOp::Read { .. } => true,
-            _ => return None,
-        };
-        let fits = (1..=COPY_MAX).contains(&self.len);
-        (fits && !self.alone.load(Relaxed)).then_some(Small {
-            read,
-            len: self.len,
-        })
+        Small::new(self.op, self.len).filter(|_| !self.is_alone())
     }
 
-    /// The peer's memory that it accesses; 0 for a message.
-    pub(crate) fn remote(&self) -> u64 {
-        match self.op {
-            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => 0,
-            WorkOp::Write { remote, .. }
-            | WorkOp::Read { remote }
-            | WorkOp::Atomic { remote, .. } => remote,
+    /// Requests of it that are under way together.
+    pub(crate) fn count(&self) -> u16 {
+        match self.is_alone() {
+            true => 1,
+            false => self.count,
         }
+    }
+
+    /// Which of all requests number `n` of those under way is.
+    fn at(&self, n: u16) -> usize {
+        usize::from(n).saturating_add(self.ended.load(Relaxed) as usize)
+    }
+
+    /// What the first request of those under way asks for.
+    pub(crate) fn op(&self) -> WorkOp {
+        let remote = self.remote(0);
+        match self.op {
+            WorkOp::Write { imm, .. } => WorkOp::Write { remote, imm },
+            WorkOp::Read { .. } => WorkOp::Read { remote },
+            op => op,
+        }
+    }
+
+    /// The peer's memory that request `n` of those under way accesses; 0 for a message.
+    pub(crate) fn remote(&self, n: u16) -> u64 {
+        if self.count > 1 {
+            return self.remotes.get(self.at(n)).copied().unwrap_or(0);
+        }
+        self.op.remote()
+    }
+
+    /// The first `n` of its requests that are under way have ended well.
+    pub(crate) fn complete_part(&self, n: u16, outcome: Result<(), Code>) {
+        let Ticket::Ring(ticket) = &self.ticket else {
+            return;
+        };
+        let ended = self.ended.load(Relaxed).saturating_add(n.into());
+        self.ended.store(ended, Relaxed);
+        ticket.complete_part(n.into(), outcome);
+    }
+
+    /// Whether other requests wait for the one under way, each alone.
+    pub(crate) fn is_first(&self) -> bool {
+        let rest = u32::from(self.count).saturating_sub(self.ended.load(Relaxed));
+        self.is_alone() && rest > 1
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone.load(Relaxed)
     }
 
     /// It shares no packet from now on.
@@ -337,10 +456,11 @@ impl Work {
         self.order.load(Relaxed)
     }
 
-    /// Says where `len` bytes from `offset` of the work are: calls `each` for each piece, in their
+    /// Says where `len` bytes from `offset` of request `number` are: calls `each` for each piece, in their
     /// order, with its pages, the offset in them, and its bytes.
     fn walk(
         &self,
+        number: u16,
         offset: u64,
         len: usize,
         mut each: impl FnMut(&Pages, u64, usize) -> Result,
@@ -348,7 +468,11 @@ impl Work {
         match &self.local {
             Local::None | Local::Inline(_) => Err(EINVAL),
             Local::Buffer(pages) => each(pages, offset, len),
-            Local::Region(region, base) => {
+            Local::Region(region, first) => {
+                let base = match self.count > 1 {
+                    true => *self.offsets.get(self.at(number)).ok_or(EINVAL)?,
+                    false => *first,
+                };
                 each(region.pages(), base.checked_add(offset).ok_or(EINVAL)?, len)
             }
             Local::List(pieces) => {
@@ -378,39 +502,54 @@ impl Work {
             return are_copied(count, len);
         }
         let mut frags = 0u32;
-        let counted = self.walk(offset, len as usize, |_, _, n| {
+        let counted = self.walk(0, offset, len as usize, |_, _, n| {
             frags = frags.saturating_add(Pages::most_frags(u32::try_from(n)?));
             Ok(())
         });
         len <= COPY_MAX || counted.is_err() || !Pages::fit(frags)
     }
 
-    /// Attaches `len` bytes from `offset` of the work to `skb`: copied when short, else as page
-    /// fragments.
-    pub(crate) fn attach(&self, offset: u64, len: usize, copied: bool, skb: &mut SkBuff) -> Result {
-        if len == 0 {
-            return Ok(());
+    /// Attaches `len` bytes from `offset` of each request to `skb`, with `pad` zero bytes behind: copied when
+    /// short, else as page fragments.
+    pub(crate) fn attach(
+        &self,
+        offset: u64,
+        len: usize,
+        pad: u8,
+        copied: bool,
+        skb: &mut SkBuff,
+    ) -> Result {
+        match &self.local {
+            // Several requests are small, so that each is in a packet from its first byte on.
+            Local::Region(region, _) if copied && self.count() > 1 => {
+                let requests = self.at(0)..self.at(self.count());
+                let offsets = self.offsets.get(requests).ok_or(EINVAL)?;
+                return region.pages().append(offsets, len, pad, skb);
+            }
+            Local::Inline(data) => {
+                let offset = usize::try_from(offset)?;
+                let end = offset.checked_add(len).ok_or(EINVAL)?;
+                skb.put(data.get(offset..end).ok_or(EINVAL)?)?;
+            }
+            _ if len == 0 => {}
+            _ => self.walk(0, offset, len, |pages, at, n| {
+                attach(pages, at, n, copied, skb)
+            })?,
         }
-        if let Local::Inline(data) = &self.local {
-            let offset = usize::try_from(offset)?;
-            let end = offset.checked_add(len).ok_or(EINVAL)?;
-            return skb.put(data.get(offset..end).ok_or(EINVAL)?);
-        }
-        self.walk(offset, len, |pages, at, n| {
-            attach(pages, at, n, copied, skb)
-        })
+        skb.put_zero(pad.into())
     }
 
-    /// Places `len` bytes of a Read response from `skb` at `offset` of the work.
+    /// Places `len` bytes of a Read response from `skb` at `offset` of request `number`.
     pub(crate) fn place(
         &self,
+        number: u16,
         offset: u64,
         skb: &SkBuff,
         skb_offset: usize,
         len: usize,
     ) -> Result<(), Code> {
         let mut from = skb_offset;
-        self.walk(offset, len, |pages, at, n| {
+        self.walk(number, offset, len, |pages, at, n| {
             pages.copy_from_skb(at, skb, from, n)?;
             from = from.saturating_add(n);
             Ok(())
@@ -421,7 +560,7 @@ impl Work {
     /// Places what an atomic operation has replaced.
     pub(crate) fn place_original(&self, value: u64) -> Result<(), Code> {
         let bytes = value.to_ne_bytes();
-        self.walk(0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
+        self.walk(0, 0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
             .map_err(|_| Code::ABORTED)
     }
 }
@@ -446,7 +585,7 @@ pub(crate) fn attach(
     skb: &mut SkBuff,
 ) -> Result {
     if copied {
-        pages.append(offset, len, skb)
+        pages.append(&[offset], len, 0, skb)
     } else {
         pages.add_frags(offset, len, skb)
     }

@@ -36,7 +36,7 @@ pub(super) struct Active {
     /// More works of the same transaction, all [`Small`] and, as the first, in one packet. They
     /// may be of other flows.
     pub(super) more: List<Work>,
-    /// Works in all.
+    /// Requests of the works in all.
     pub(super) count: u16,
     pub(super) flow: u32,
     /// Bytes submitted so far.
@@ -84,6 +84,32 @@ impl Active {
     pub(super) fn works(&self) -> impl Iterator<Item = ArcBorrow<'_, Work>> {
         Iterator::chain(iter::once(self.work.as_arc_borrow()), self.more.iter())
     }
+
+    /// The works, and the numbers of their requests, in the order of their operations.
+    pub(super) fn requests(&self) -> impl Iterator<Item = (ArcBorrow<'_, Work>, u16)> {
+        let mut more = self.more.iter();
+        let (mut work, mut number) = (self.work.as_arc_borrow(), 0);
+        iter::from_fn(move || {
+            if number == work.count() {
+                (work, number) = (more.next()?, 0);
+            }
+            let request = (work, number);
+            number = number.saturating_add(1);
+            Some(request)
+        })
+    }
+
+    /// The work of an operation, and its number among the requests of that.
+    pub(super) fn request(&self, mut op: u32) -> Option<(ArcBorrow<'_, Work>, u16)> {
+        for work in self.works() {
+            match op.checked_sub(work.count().into()) {
+                Some(rest) => op = rest,
+                // CAST: It is smaller than the count.
+                None => return Some((work, op as u16)),
+            }
+        }
+        None
+    }
 }
 
 impl Flow {
@@ -111,11 +137,14 @@ impl Flow {
     }
 
     /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
-    /// it has no place in their order.
-    fn take_like(&mut self, like: Small) -> Option<ListArc<Work>> {
+    /// it has no place in their order. There is `room` for so many requests.
+    fn take_like(&mut self, like: Small, room: u32) -> Option<ListArc<Work>> {
         let mut cursor = self.queue.cursor_front();
         let head = cursor.peek_next()?;
         if head.small() != Some(like) || head.fence && self.works > 0 {
+            return None;
+        }
+        if u32::from(head.count()) > room {
             return None;
         }
         self.works = self.works.saturating_add(1);
@@ -330,13 +359,13 @@ impl Flows {
             return Next::Nothing;
         }
         // It cannot say `start`: alone, it needs none.
-        let keyed = matches!(head.op, WorkOp::SendKeyed { .. });
-        if head.op.is_message() && (busy || (keyed && sending)) {
+        let keyed = matches!(head.op(), WorkOp::SendKeyed { .. });
+        if head.op().is_message() && (busy || (keyed && sending)) {
             return Next::Nothing;
         }
         let work = head.remove();
         let mut start = false;
-        if work.op.is_message() {
+        if work.op().is_message() {
             if !keyed {
                 start = core::mem::take(&mut flow.start);
             }
@@ -365,7 +394,7 @@ impl Flows {
         let Some(free) = free else {
             let flow = self.flow(flow)?;
             flow.works = flow.works.saturating_sub(1);
-            if work.op.is_message() {
+            if work.op().is_message() {
                 flow.sends = flow.sends.saturating_sub(1);
             }
             return None;
@@ -387,7 +416,7 @@ impl Flows {
         Some(free)
     }
 
-    /// Adds to a started, [`Small`] work those that wait for the same, up to `max` works in all, of
+    /// Adds to a started, [`Small`] work those that wait for the same, up to `max` requests in all, of
     /// its flow and of the next few.
     pub(super) fn gather(&mut self, index: u32, like: Small, max: u32, now: u64) {
         // It is one transaction, so its flow can go on.
@@ -396,22 +425,21 @@ impl Flows {
         let Some(Some(active)) = actives.get_mut(index as usize) else {
             return;
         };
+        active.count = active.work.count();
         let mut from = active.flow;
         for _ in 0..max {
             let Some(flow) = flows.get_mut(from as usize) else {
                 break;
             };
-            if u32::from(active.count) >= max {
+            let room = |active: &Active| max.saturating_sub(active.count.into());
+            if room(active) == 0 {
                 break;
             }
             if flow.current.is_none() && flow.not_before <= now {
-                while u32::from(active.count) < max {
-                    let Some(work) = flow.take_like(like) else {
-                        break;
-                    };
+                while let Some(work) = flow.take_like(like, room(active)) {
                     work.set_slot(from);
+                    active.count = active.count.saturating_add(work.count());
                     active.more.push_back(work);
-                    active.count = active.count.saturating_add(1);
                 }
             }
             from = flow.next_ready;
@@ -466,7 +494,7 @@ impl Flows {
         }
         if let Some(flow) = self.flow(active.flow) {
             flow.works = flow.works.saturating_sub(1);
-            if active.work.op.is_message() {
+            if active.work.op().is_message() {
                 flow.sends = flow.sends.saturating_sub(1);
                 flow.keyed = false;
                 if active.error.is_none() {

@@ -323,8 +323,9 @@ impl Conn {
                 };
                 run.extend(count, end, |skb, len| {
                     let len = len.saturating_sub(last.pad.into());
-                    active.work.attach(first_of(first), len, false, skb)?;
-                    skb.put_zero(last.pad.into())
+                    active
+                        .work
+                        .attach(first_of(first), len, last.pad, false, skb)
                 })
             }
             (Payload::Reply(first), Payload::Reply(last)) => {
@@ -439,10 +440,11 @@ impl Conn {
                 &mut many
             }
         };
-        let mut works = active.into_iter().flat_map(flow::Active::works);
+        let mut requests = active.map(flow::Active::requests);
         let len = proto
             .emit(transmit, headers, |_| {
-                works.next().map_or(0, |work| work.remote())
+                let next = requests.as_mut().and_then(Iterator::next);
+                next.map_or(0, |(work, number)| work.remote(number))
             })
             .ok_or(BuildError::NoMemory)?;
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
@@ -458,10 +460,10 @@ impl Conn {
             Payload::Request(request) if request.has_data => {
                 let active = active.ok_or(BuildError::NoMemory)?;
                 let first = first_of(request);
-                for work in active.works().take(num_ops.into()) {
-                    work.attach(first, request.len as usize, copied, &mut skb)
+                for work in active.works() {
+                    let len = request.len as usize;
+                    work.attach(first, len, request.pad, copied, &mut skb)
                         .map_err(no_memory)?;
-                    skb.put_zero(request.pad.into()).map_err(no_memory)?;
                 }
             }
             Payload::Request(_) => {}

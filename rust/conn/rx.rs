@@ -256,11 +256,11 @@ impl Owner for Target<'_> {
                 .pages()
                 .copy_from_skb(offset, skb, at, data.len)
                 .map_err(|_| Code::MALFORMED)?;
-            region.count_write(len);
             Ok(())
         });
         match placed {
             Ok(()) => {
+                self.near.wrote(len);
                 count(&mut self.stats.rx_write_bytes, len);
                 Ok(())
             }
@@ -449,10 +449,10 @@ impl Owner for Target<'_> {
             .flows
             .active((token >> 32) as u32)
             .ok_or(Code::ABORTED)?;
-        let work = active.works().nth(op as usize).ok_or(Code::ABORTED)?;
+        let (work, number) = active.request(op).ok_or(Code::ABORTED)?;
         let offset = first_byte(token).saturating_add(offset.into());
         let (skb, at) = self.part.at(data.offset);
-        work.place(offset, skb, at, data.len)
+        work.place(number, offset, skb, at, data.len)
     }
 }
 
@@ -539,6 +539,8 @@ impl Conn {
                 n => self.take_run(&mut inner, path, skb, n, &mut near, now),
             }
         }
+        // Counts what was written, before the peer learns of it.
+        drop(near);
         self.events(&mut inner, now);
         self.run(&mut inner, now);
         self.unlock(inner);

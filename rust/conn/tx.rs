@@ -9,7 +9,7 @@ use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
     qp::Mark,
     ring,
-    work::{Patience, Work, WorkOp},
+    work::{Patience, Small, Work, WorkOp},
 };
 
 /// The message operation of v0.4, to ask the core how long one may be.
@@ -117,15 +117,40 @@ impl Inner {
         }
     }
 
+    /// A write without immediate data.
+    fn write_op(&self, address: u64, len: u32) -> ReqOp {
+        let write = ReqOp::Write { address };
+        // A shorter one has an opcode of its own [proto 2.5].
+        match len < self.proto.min_request_len(&write) {
+            true => ReqOp::WriteExt {
+                address,
+                qp: 0,
+                imm: None,
+                solicited: false,
+            },
+            false => write,
+        }
+    }
+
+    /// How many such requests a packet has room for.
+    pub(super) fn per_packet(&self, small: Small) -> u32 {
+        let op = match small.read {
+            true => ReqOp::Read { address: 0 },
+            false => self.write_op(0, small.len),
+        };
+        self.proto.per_packet(&op, small.len)
+    }
+
     /// Submits the next transaction of an active work.
     fn submit_part(&mut self, index: u32, now: u64) -> Part {
         let Some(active) = self.flows.active(index) else {
             return Part::Failed(Code::ABORTED);
         };
-        let (submitted, total, op) = (active.submitted, active.work.len, active.work.op);
+        let (submitted, total, op) = (active.submitted, active.work.len, active.work.op());
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
         let (small, solicited) = (active.work.small(), active.work.solicited);
+        let count = active.work.count();
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => {
@@ -155,7 +180,6 @@ impl Inner {
             WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
             WorkOp::Write { remote, imm } => {
                 let address = remote.wrapping_add(submitted);
-                let write = ReqOp::Write { address };
                 let ext = ReqOp::WriteExt {
                     address,
                     qp: imm.map_or(0, |_| dest),
@@ -163,11 +187,10 @@ impl Inner {
                     solicited,
                 };
                 match imm {
-                    // A shorter one has an opcode of its own [proto 2.5].
-                    None if total < self.proto.min_request_len(&write) => ext,
+                    None => self.write_op(address, total),
                     // One transaction tells of itself, several are told of when they are complete.
                     Some(_) if u64::from(total) <= self.proto.max_request_len(&ext) => ext,
-                    _ => write,
+                    Some(_) => ReqOp::Write { address },
                 }
             }
             WorkOp::Read { remote } => ReqOp::Read {
@@ -200,7 +223,11 @@ impl Inner {
         }
         if let Some(small) = small {
             let max = self.proto.per_packet(&op, small.len);
-            self.flows.gather(index, small, max, now);
+            if u32::from(count) <= max {
+                self.flows.gather(index, small, max, now);
+            } else if let Some(active) = self.flows.active(index) {
+                active.work.set_alone();
+            }
         }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }
@@ -231,7 +258,7 @@ impl Inner {
                 op,
                 ReqOp::WriteExt { imm: Some(_), .. } | ReqOp::Written { .. }
             );
-            let to_tell = matches!(active.work.op, WorkOp::Write { imm: Some(_), .. });
+            let to_tell = matches!(active.work.op(), WorkOp::Write { imm: Some(_), .. });
             if end >= total && (active.told || !to_tell) {
                 self.flows.close(index);
             }
@@ -253,7 +280,7 @@ impl Inner {
         let Some(active) = self.flows.active(index) else {
             return;
         };
-        if !active.more.is_empty() {
+        if active.count > 1 {
             return self.small_ended(index, result, failed_op);
         }
         active.transactions = active.transactions.saturating_sub(1);
@@ -278,8 +305,8 @@ impl Inner {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
-        let running = matches!(self.state, ConnState::Established | ConnState::Draining);
-        let done = match (failed_op, active.work.op) {
+        let running = self.is_running();
+        let done = match (failed_op, active.work.op()) {
             (Some(failed), WorkOp::Write { .. }) if running => Some(failed),
             (Some(_), _) if running => Some(0),
             _ => None,
@@ -289,11 +316,14 @@ impl Inner {
         works.push_front(active.work);
         let mut again = List::new();
         let mut endings = ring::Endings::new();
-        let mut number = 0;
+        let mut number = 0u32;
         while let Some(work) = works.pop_front() {
-            let repeat = result.is_err() && done.is_some_and(|done| number >= done);
-            number = number.saturating_add(1);
-            if repeat {
+            let first = number;
+            number = number.saturating_add(work.count().into());
+            if let Some(done) = done.filter(|done| *done < number) {
+                // CAST: A packet has few.
+                let done = done.saturating_sub(first) as u16;
+                work.complete_part(done, Ok(()));
                 again.push_back(work);
                 continue;
             }
@@ -332,6 +362,16 @@ impl Inner {
         let placed = active.told;
         let work = active.work;
         match active.error {
+            error if work.is_first() => {
+                work.complete_part(1, error.map_or(Ok(()), Err));
+                if self.is_running() {
+                    work.set_slot(active.flow);
+                    self.flows.repeat(work);
+                } else {
+                    // Nothing was tried of the others.
+                    work.ticket.complete(Err(error.unwrap_or(Code::ABORTED)));
+                }
+            }
             None => Work::complete_with(work, &mut ring::Endings::new(), Ok(())),
             Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
@@ -345,9 +385,13 @@ impl Inner {
         }
     }
 
+    fn is_running(&self) -> bool {
+        matches!(self.state, ConnState::Established | ConnState::Draining)
+    }
+
     /// Whether a refused message goes again.
     fn may_repeat(&self, work: &Work, placed: bool) -> bool {
-        let message = match work.op {
+        let message = match work.op() {
             WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => true,
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
@@ -357,15 +401,16 @@ impl Inner {
             Patience::Limited => work.count_refusal() < ORPHAN_REFUSALS,
             Patience::Gone => false,
         };
-        matches!(self.state, ConnState::Established | ConnState::Draining) && message && patient()
+        self.is_running() && message && patient()
     }
 
     pub(super) fn count_posted(&mut self, work: &Work) {
-        match work.op {
-            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => count(&mut self.stats.tx_messages, 1),
-            WorkOp::Write { .. } => count(&mut self.stats.tx_writes, 1),
-            WorkOp::Read { .. } => count(&mut self.stats.tx_reads, 1),
-            WorkOp::Atomic { .. } => count(&mut self.stats.tx_atomics, 1),
-        }
+        let counter = match work.op() {
+            WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => &mut self.stats.tx_messages,
+            WorkOp::Write { .. } => &mut self.stats.tx_writes,
+            WorkOp::Read { .. } => &mut self.stats.tx_reads,
+            WorkOp::Atomic { .. } => &mut self.stats.tx_atomics,
+        };
+        count(counter, work.count().into());
     }
 }

@@ -25,7 +25,8 @@ bool superp_pages_fit(u32 frags);
 int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb);
 int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
 			       u32 skb_offset, u32 len);
-int superp_pages_append(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb);
+int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u32 count, u32 len,
+			u32 pad, struct sk_buff *skb);
 int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len);
 int superp_pages_atomic(struct superp_pages *pages, u64 offset, u32 op, u64 operand,
 			u64 compare, u64 *old);

@@ -260,6 +260,30 @@ static struct page *superp_pages_at(const struct superp_pages *pages, u64 offset
 	return pages->pages[offset >> PAGE_SHIFT];
 }
 
+/*
+ * The page that a byte is in, and how many bytes from there on, @len at most, are behind each other in the same
+ * folio.
+ */
+static struct page *superp_pages_piece(const struct superp_pages *pages, u64 offset, u32 len,
+				       u32 *in_page, u32 *piece)
+{
+	struct page *page = superp_pages_at(pages, offset, in_page);
+	u32 n = PAGE_SIZE - *in_page;
+
+	if (n < len) {
+		struct page *const *next = &pages->pages[(pages->first + offset) >> PAGE_SHIFT];
+		unsigned long most = DIV_ROUND_UP((u64)*in_page + len, PAGE_SIZE), i;
+		struct folio *folio = page_folio(page);
+
+		most = min(most, folio_nr_pages(folio) - folio_page_idx(folio, page));
+		for (i = 1; i < most && next[i] == page + i;)
+			i++;
+		n = (i << PAGE_SHIFT) - *in_page;
+	}
+	*piece = min(n, len);
+	return page;
+}
+
 /* Whether @len bytes at @offset are in the range. */
 static bool superp_pages_has(const struct superp_pages *pages, u64 offset, u64 len)
 {
@@ -338,12 +362,11 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 		info->flags |= SKBFL_SHARED_FRAG;
 
 	while (len) {
-		struct page *page = superp_pages_at(pages, offset, &in_page);
-		/* Pages of one folio are one fragment. */
-		struct page *head = compound_head(page);
-		u32 at = in_page + ((page - head) << PAGE_SHIFT);
+		struct page *page = superp_pages_piece(pages, offset, len, &in_page, &n);
+		struct folio *folio = page_folio(page);
+		u32 at = in_page + (folio_page_idx(folio, page) << PAGE_SHIFT);
+		struct page *head = folio_page(folio, 0);
 
-		n = min(len, PAGE_SIZE - in_page);
 		if (skb_can_coalesce(skb, info->nr_frags, head, at)) {
 			skb_frag_size_add(&info->frags[info->nr_frags - 1], n);
 		} else {
@@ -361,6 +384,24 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 	return 0;
 }
 
+/* Fills in bytes that are in the range. */
+static inline void superp_pages_fill(const struct superp_pages *pages, u64 offset, const u8 *from,
+				     u32 len)
+{
+	struct folio *folio;
+	struct page *page;
+	u32 in_page, n;
+
+	while (len) {
+		page = superp_pages_piece(pages, offset, len, &in_page, &n);
+		folio = page_folio(page);
+		memcpy_to_folio(folio, (folio_page_idx(folio, page) << PAGE_SHIFT) + in_page, from, n);
+		offset += n;
+		from += n;
+		len -= n;
+	}
+}
+
 /**
  * superp_pages_copy_in - fill in bytes
  * @pages: the range
@@ -373,19 +414,9 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
  */
 int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len)
 {
-	struct page *page;
-	u32 in_page, n;
-
 	if (!superp_pages_has(pages, offset, len))
 		return -ERANGE;
-	while (len) {
-		page = superp_pages_at(pages, offset, &in_page);
-		n = min(len, PAGE_SIZE - in_page);
-		memcpy_to_page(page, in_page, from, n);
-		offset += n;
-		from += n;
-		len -= n;
-	}
+	superp_pages_fill(pages, offset, from, len);
 	return 0;
 }
 
@@ -404,7 +435,7 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 
 	if (skb_offset < start) {
 		n = min(len, start - skb_offset);
-		superp_pages_copy_in(pages, offset, skb->data + skb_offset, n);
+		superp_pages_fill(pages, offset, skb->data + skb_offset, n);
 		offset += n;
 		skb_offset += n;
 		len -= n;
@@ -422,7 +453,7 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 			skb_frag_foreach_page(frag, skb_frag_off(frag) + off, n, page, at, piece,
 					      copied) {
 				from = kmap_local_page(page);
-				superp_pages_copy_in(pages, offset + copied, from + at, piece);
+				superp_pages_fill(pages, offset + copied, from + at, piece);
 				kunmap_local(from);
 			}
 			offset += n;
@@ -470,6 +501,10 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 		return -ERANGE;
 	if (skb_offset > skb->len || len > skb->len - skb_offset)
 		return -EFAULT;
+	if (skb_offset + len <= skb_headlen(skb)) {
+		superp_pages_fill(pages, offset, skb->data + skb_offset, len);
+		return 0;
+	}
 	if (!skb_has_frag_list(skb))
 		return superp_pages_copy_part(pages, offset, skb, skb_offset, len);
 
@@ -505,33 +540,45 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 }
 
 /**
- * superp_pages_append - copy bytes of a range behind the linear part of a packet
+ * superp_pages_append - copy blocks of a range behind the linear part of a packet
  * @pages: the range
- * @offset: of the first byte
- * @len: how many bytes
+ * @offsets: of the first byte of each block
+ * @count: how many blocks
+ * @len: bytes of each
+ * @pad: zero bytes behind each
  * @skb: the packet
  *
  * Context: any.
  * Return: 0, -ERANGE outside of the range, -EMSGSIZE where superp_skb_extend() has no place for them.
  */
-int superp_pages_append(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb)
+int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u32 count, u32 len,
+			u32 pad, struct sk_buff *skb)
 {
+	u64 total = (u64)count * ((u64)len + pad);
+	u32 in_page, left, n, i;
 	struct page *page;
-	u32 in_page, n;
+	u64 offset;
 	u8 *to;
 
-	if (!superp_pages_has(pages, offset, len))
-		return -ERANGE;
-	to = superp_skb_extend(skb, len);
+	for (i = 0; i < count; i++) {
+		if (!superp_pages_has(pages, offsets[i], len))
+			return -ERANGE;
+	}
+	to = total <= U32_MAX ? superp_skb_extend(skb, total) : NULL;
 	if (!to)
 		return -EMSGSIZE;
-	while (len) {
-		page = superp_pages_at(pages, offset, &in_page);
-		n = min(len, PAGE_SIZE - in_page);
-		memcpy_from_page(to, page, in_page, n);
-		offset += n;
-		to += n;
-		len -= n;
+	for (i = 0; i < count; i++) {
+		offset = offsets[i];
+		for (left = len; left; left -= n) {
+			page = superp_pages_at(pages, offset, &in_page);
+			n = min(left, PAGE_SIZE - in_page);
+			memcpy_from_page(to, page, in_page, n);
+			offset += n;
+			to += n;
+		}
+		if (pad)
+			memset(to, 0, pad);
+		to += pad;
 	}
 	return 0;
 }

@@ -72,7 +72,10 @@ impl Pages {
         len: usize,
         iter: &mut IovIterSource<'_>,
     ) -> Result {
-        self.check(offset, len)?;
+        let end = offset.checked_add(len.try_into()?).ok_or(ERANGE)?;
+        if end > self.len() {
+            return Err(ERANGE);
+        }
         // SAFETY: By the type invariant; the iterator is valid.
         let copied = unsafe {
             c::superp_pages_copy_from_iter(self.0.as_ptr(), offset, len, iter.as_raw().cast())
@@ -101,18 +104,23 @@ impl Pages {
     /// Errors: `ERANGE` outside of the range, `E2BIG` if the packet would need more than
     /// `MAX_SKB_FRAGS` (17) pieces, `EINVAL` if it was sliced.
     pub(crate) fn add_frags(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
-        let n = self.check(offset, len)?;
+        let n = len.try_into().map_err(|_| ERANGE)?;
         // SAFETY: By the invariants of both types.
         to_result(unsafe { c::superp_pages_add_frags(self.0.as_ptr(), offset, n, skb.as_ptr()) })
     }
 
-    /// Copies `len` bytes from `offset` behind the linear part of a packet. Any context.
+    /// Copies the blocks of `len` bytes that are at `offsets` behind the linear part of a packet, each with
+    /// `pad` zero bytes behind it. Any context.
     ///
     /// Errors: `ERANGE` outside of the range, others as of [`SkBuff::put`].
-    pub(crate) fn append(&self, offset: u64, len: usize, skb: &mut SkBuff) -> Result {
-        let n = self.check(offset, len)?;
-        // SAFETY: By the invariants of both types.
-        to_result(unsafe { c::superp_pages_append(self.0.as_ptr(), offset, n, skb.as_ptr()) })
+    pub(crate) fn append(&self, offsets: &[u64], len: usize, pad: u8, skb: &mut SkBuff) -> Result {
+        let count = offsets.len().try_into().map_err(|_| EMSGSIZE)?;
+        let len = len.try_into().map_err(|_| ERANGE)?;
+        let (pages, offsets) = (self.0.as_ptr(), offsets.as_ptr());
+        // SAFETY: By the invariants of both types; there are `count` offsets.
+        to_result(unsafe {
+            c::superp_pages_append(pages, offsets, count, len, pad.into(), skb.as_ptr())
+        })
     }
 
     /// Copies `len` bytes at `skb_offset` of a packet to `offset`. Any context.
@@ -125,7 +133,7 @@ impl Pages {
         skb_offset: usize,
         len: usize,
     ) -> Result {
-        let n = self.check(offset, len)?;
+        let n = len.try_into().map_err(|_| ERANGE)?;
         let skb_offset = skb_offset.try_into().map_err(|_| EFAULT)?;
         // SAFETY: By the invariants of both types.
         to_result(unsafe {
@@ -135,7 +143,7 @@ impl Pages {
 
     /// Copies `from` to `offset`. Any context. Errors: `ERANGE`.
     pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) -> Result {
-        let len = self.check(offset, from.len())?;
+        let len = from.len().try_into().map_err(|_| ERANGE)?;
         // SAFETY: By the type invariant; `from` is valid for `len` bytes.
         to_result(unsafe { c::superp_pages_copy_in(self.0.as_ptr(), offset, from.as_ptr(), len) })
     }
@@ -159,15 +167,6 @@ impl Pages {
             )
         })?;
         Ok(old)
-    }
-
-    /// Whether `len` bytes at `offset` are inside; if so, the length in 32 bits.
-    fn check(&self, offset: u64, len: usize) -> Result<u32> {
-        let n = u32::try_from(len).map_err(|_| ERANGE)?;
-        match offset.checked_add(n.into()) {
-            Some(end) if end <= self.len() => Ok(n),
-            _ => Err(ERANGE),
-        }
     }
 }
 

@@ -263,24 +263,19 @@ unsafe impl<E> Send for Ring<E> {}
 // SAFETY: As above.
 unsafe impl<E> Sync for Ring<E> {}
 
-/// The private copy of what is at `from`, as it was at one moment for each of its words.
+/// Puts a private copy of what is at `from` into `to`, as it was at one moment for each of its words.
 ///
 /// # Safety
 ///
-/// The words of a `T`, whose size is a multiple of 8, are there, and valid for reads.
-unsafe fn copy<T: FromBytes>(from: NonNull<u64>) -> T {
-    let mut copy = mem::MaybeUninit::<T>::uninit();
+/// The words of a `T`, whose size is a multiple of 8, are there, and valid for reads. `to` is valid for writes.
+unsafe fn copy<T: FromBytes>(from: NonNull<u64>, to: *mut T) {
     for i in 0..mem::size_of::<T>() / 8 {
-        // SAFETY: By the requirement; `to` is written without need of alignment. A volatile read
-        // happens once.
+        // SAFETY: By the requirements; `to` is written without need of alignment. A volatile read happens once.
         unsafe {
             let word = ptr::read_volatile(from.add(i).as_ptr());
-            let to = copy.as_mut_ptr().cast::<u64>().add(i);
-            to.write_unaligned(word);
+            to.cast::<u64>().add(i).write_unaligned(word);
         }
     }
-    // SAFETY: All bytes are written, and any are a `T`.
-    unsafe { copy.assume_init() }
 }
 
 impl<E: FromBytes + AsBytes> Ring<E> {
@@ -429,8 +424,17 @@ impl<E: FromBytes + AsBytes> Ring<E> {
     /// A private copy of the entry in the slot of `index`, as it was at one moment for each of its
     /// words.
     pub(crate) fn read(&self, index: u32) -> E {
+        let mut entry = mem::MaybeUninit::uninit();
         // SAFETY: The words of an entry, by the type invariant.
-        unsafe { copy(self.slot(index)) }
+        unsafe { copy(self.slot(index), entry.as_mut_ptr()) };
+        // SAFETY: All bytes are written, and any are an entry.
+        unsafe { entry.assume_init() }
+    }
+
+    /// As [`Ring::read`], into `to`.
+    pub(crate) fn read_into(&self, index: u32, to: &mut E) {
+        // SAFETY: The words of an entry, by the type invariant.
+        unsafe { copy(self.slot(index), to) }
     }
 
     /// A private copy of segment `number` of the slot of `index`; `None` if it has not so many.
@@ -443,8 +447,10 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             .wrapping_mul(self.per_entry as usize)
             .wrapping_add(number as usize);
         let words = place.wrapping_mul(mem::size_of::<Segment>() / 8);
+        let mut segment = Segment::default();
         // SAFETY: One of the segments, by the type invariant.
-        Some(unsafe { copy(self.segments.add(words)) })
+        unsafe { copy(self.segments.add(words), &mut segment) };
+        Some(segment)
     }
 
     /// Writes the entry in the slot of `index`.

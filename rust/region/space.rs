@@ -158,20 +158,53 @@ fn keyed(key: u32, addr: u64) -> u64 {
 /// The region that was found last: packets that come or go together are of the same one, as a rule.
 ///
 /// It lives as long as a section with bottom halves off, for which a release waits.
-pub(crate) struct Nearby(Option<Arc<Region>>);
+pub(crate) struct Nearby {
+    region: Option<Arc<Region>>,
+    /// Bytes that a peer has written to it, and that are not counted yet.
+    written: u64,
+}
 
 impl Nearby {
     /// Nothing was found yet.
     pub(crate) const fn new() -> Self {
-        Self(None)
+        Self {
+            region: None,
+            written: 0,
+        }
     }
 
     /// As [`Node::region_at`]. No two regions have the same address.
+    #[inline]
     pub(crate) fn at(&mut self, node: &Node, rma_addr: u64) -> Option<&Region> {
-        if !self.0.as_ref().is_some_and(|last| last.has(rma_addr)) {
-            self.0 = node.region_at(rma_addr);
+        if !self.region.as_ref().is_some_and(|last| last.has(rma_addr)) {
+            self.find(node, rma_addr);
         }
-        self.0.as_deref()
+        self.region.as_deref()
+    }
+
+    #[cold]
+    fn find(&mut self, node: &Node, rma_addr: u64) {
+        self.count();
+        self.region = node.region_at(rma_addr);
+    }
+
+    /// Bytes that a peer has written to the region that was found last. They are counted when this is dropped,
+    /// or finds another.
+    pub(crate) fn wrote(&mut self, bytes: u64) {
+        self.written = self.written.wrapping_add(bytes);
+    }
+
+    fn count(&mut self) {
+        let bytes = core::mem::take(&mut self.written);
+        if let (Some(region), 1..) = (&self.region, bytes) {
+            region.count_write(bytes);
+        }
+    }
+}
+
+impl Drop for Nearby {
+    fn drop(&mut self) {
+        self.count();
     }
 }
 

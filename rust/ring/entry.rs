@@ -8,7 +8,7 @@ use super::regions::Lookup;
 use crate::{
     conn::Conn,
     kapi::{
-        ring::{Segment, Sqe},
+        ring::{Operands, Segment, Sqe},
         uapi,
     },
     proto::{wire::AtomicKind, Code},
@@ -35,6 +35,24 @@ pub(super) fn is_fenced(entry: &Sqe) -> bool {
 /// Whether it wakes a receiver who waits for such ones alone.
 pub(super) fn is_solicited(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SOLICITED != 0
+}
+
+/// Whether an entry asks for the same as `other`, of other bytes of the same region. That one was allowed, and
+/// its local bytes are in one piece of a region.
+pub(super) fn is_like(entry: &Sqe, other: &Sqe) -> bool {
+    let flags = u32::from(entry.flags ^ other.flags) & !uapi::SUPERP_SQE_SIGNALED;
+    flags == 0
+        && entry.opcode == other.opcode
+        && entry.length == other.length
+        && entry.local_key == other.local_key
+        && entry.imm == other.imm
+        && entry.rsvd == other.rsvd
+        && is_plain(&entry.operands())
+}
+
+/// Whether there is nothing but an address.
+fn is_plain(operands: &Operands) -> bool {
+    operands.operand == 0 && operands.compare == 0 && operands.rsvd == 0
 }
 
 /// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
@@ -125,7 +143,7 @@ fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     let remote = entry.remote_addr;
     let operands = entry.operands();
     let inline = u32::from(entry.flags) & uapi::SUPERP_SQE_INLINE != 0;
-    let plain = operands.operand == 0 && operands.compare == 0 && operands.rsvd == 0;
+    let plain = is_plain(&operands);
     let kind = match u32::from(entry.opcode) {
         uapi::SUPERP_OP_WRITE => {
             check(inline || plain, Code::MALFORMED)?;

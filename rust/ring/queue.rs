@@ -3,7 +3,6 @@
 //! Queue pairs with rings.
 
 use kernel::{
-    list::List,
     new_mutex,
     prelude::*,
     sync::{
@@ -17,10 +16,11 @@ use kernel::{
 use super::{
     cq::Cq,
     entry,
+    making::Making,
     receive::{Receive, Receiving, Source},
-    regions::Regions,
+    regions::{Lookup, Regions},
     srq::Srq,
-    ticket::Ticket,
+    ticket::{Ended, Ticket},
     Hub,
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
     node::Node,
     proto::Code,
     socket::{error_of, EndpointInfo},
-    work::{self, Patience, Request, Spent, Work},
+    work::{self, Draft, Patience, Request, Spent},
 };
 
 /// Requests that are given to a connection at a go.
@@ -115,7 +115,7 @@ enum Bell {
 }
 
 struct Taking {
-    /// Private copies of those that are being taken in, `BATCH` at most.
+    /// Private copies of those that are being taken in, room for `BATCH`.
     entries: KVec<Sqe>,
     /// The same as that of the flight, whose lock this saves.
     watched: bool,
@@ -232,7 +232,7 @@ impl Queue {
         };
         sq.set_flags(flight.flags());
         let taking = Taking {
-            entries: KVec::with_capacity(BATCH as usize, GFP_KERNEL_ACCOUNT)?,
+            entries: KVec::from_elem(Sqe::default(), BATCH as usize, GFP_KERNEL_ACCOUNT)?,
             watched: false,
             spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
@@ -422,20 +422,22 @@ impl Queue {
             Some(peer) => connection(node, peer),
             None => Err(Code::NO_QUEUE_PAIR),
         };
+        let mut regions = self.regions.lookup();
+        let mut making = Making::new(producer);
         loop {
-            let left = producer.wrapping_sub(self.taken.load(Relaxed)).min(BATCH);
-            if left == 0 {
-                return true;
-            }
-            let promised = self.send_cq.reserve(left);
-            let mut works = self.take_some(promised, taking, &conn, qpn);
+            let left = producer.wrapping_sub(self.taken.load(Relaxed));
+            let wanted = left.min(BATCH);
+            let promised = self.send_cq.reserve(wanted);
+            self.take_some(promised, taking, &conn, qpn, &mut regions, &mut making);
+            let last = promised < wanted || promised == left;
+            let mut works = making.take(last);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
                 // What it does not take completes as aborted when it is dropped.
                 let _ = conn.post_all(&mut works);
             }
             drop(works);
-            if promised < left {
-                return false;
+            if last {
+                return promised == left;
             }
             resched();
         }
@@ -449,39 +451,39 @@ impl Queue {
         taking: &mut Taking,
         conn: &Result<Arc<Conn>, Code>,
         qpn: u32,
-    ) -> List<Work> {
+        regions: &mut Lookup<'_>,
+        making: &mut Making,
+    ) {
         let first = self.taken.load(Relaxed);
         self.taken.store(first.wrapping_add(n), Relaxed);
-        taking.entries.clear();
         let mut flight = self.flight.lock();
         let mut failed = flight.failed;
         if taking.spent.is_empty() {
             core::mem::swap(&mut taking.spent, &mut flight.spent);
         }
-        for i in 0..n {
+        for (i, entry) in (0..n).zip(&mut taking.entries) {
             let index = first.wrapping_add(i);
-            let entry = self.sq.read(index);
+            self.sq.read_into(index, entry);
             if let Some(slot) = flight.slot(index) {
                 *slot = Slot {
                     token: entry.token,
                     len: entry.length,
                     opcode: entry.opcode,
-                    signaled: entry::is_signaled(&entry),
+                    signaled: entry::is_signaled(entry),
                     outcome: None,
                 };
             }
-            // There is room for `BATCH`.
-            let _ = taking.entries.push_within_capacity(entry);
         }
         drop(flight);
-        let mut works = List::new();
-        let mut regions = self.regions.lookup();
         for (i, entry) in (0..n).zip(&taking.entries) {
+            if !failed && making.join(entry, regions) {
+                continue;
+            }
             let index = first.wrapping_add(i);
             let segment = |number| self.sq.segment(index, number);
             let parsed = match conn {
                 _ if failed => Err(Code::ABORTED),
-                Ok(conn) => entry::parse(entry, segment, &mut regions, conn, qpn),
+                Ok(conn) => entry::parse(entry, segment, regions, conn, qpn),
                 Err(code) => Err(*code),
             };
             match parsed {
@@ -497,32 +499,35 @@ impl Queue {
                         fence: entry::is_fenced(entry),
                         solicited: entry::is_solicited(entry),
                     };
-                    let work = match taking.spent.pop() {
-                        Some(spent) => Ok(Work::renew(spent, index, request)),
+                    let like = request.like();
+                    let draft = match taking.spent.pop() {
+                        Some(spent) => Ok(Draft::renew(spent, index, request)),
                         // Without memory the ticket is dropped, which completes it as aborted.
                         None => {
                             let ticket = Ticket::new(self, index);
-                            Work::new(work::Ticket::Ring(ticket), request)
+                            Draft::new(work::Ticket::Ring(ticket), request)
                         }
                     };
-                    match work {
-                        Ok(work) => works.push_back(work),
-                        Err(_) => failed = true,
+                    match (draft, like, conn) {
+                        (Ok(draft), Some(like), Ok(conn)) => {
+                            making.begin(draft, index, entry, like, conn);
+                        }
+                        (Ok(draft), ..) => making.push(draft),
+                        (Err(_), ..) => failed = true,
                     }
                 }
                 Err(code) => {
                     failed = true;
-                    self.complete(&[(index, Err(code))], &mut []);
+                    self.complete(&[Ended::one(index, Err(code))], &mut []);
                 }
             }
         }
-        works
     }
 
     /// Submissions have ended, with these outcomes; their works are taken out of `spent` for those to come.
     /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
     /// held.
-    pub(super) fn complete(&self, ended: &[(u32, Result<(), Code>)], spent: &mut [Option<Spent>]) {
+    pub(super) fn complete(&self, ended: &[Ended], spent: &mut [Option<Spent>]) {
         let mut flight = self.flight.lock();
         let closed = flight.closed;
         if !closed {
@@ -532,11 +537,13 @@ impl Queue {
             }
         }
         let mut fails = false;
-        for (index, outcome) in ended {
-            if let Some(slot) = flight.slot(*index) {
-                slot.outcome = Some(*outcome);
+        for ended in ended {
+            for i in 0..ended.count {
+                if let Some(slot) = flight.slot(ended.first.wrapping_add(i)) {
+                    slot.outcome = Some(ended.outcome);
+                }
             }
-            fails |= outcome.is_err();
+            fails |= ended.outcome.is_err();
         }
         fails &= !flight.failed;
         if fails {

@@ -55,6 +55,11 @@ impl Lookup<'_> {
         }
         Ok((region, offset))
     }
+
+    /// As [`Lookup::local`], in the region that was found last, with the same access: the offset.
+    pub(super) fn again(&self, addr: u64, len: u32) -> Option<u64> {
+        self.last.as_ref()?.local_offset(addr, len.into())
+    }
 }
 
 impl Regions {

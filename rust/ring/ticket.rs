@@ -17,11 +17,38 @@ use crate::{
     work::{self, Patience, Spent, Work},
 };
 
-/// The obligation to complete a submission exactly once; dropped before, it completes as aborted.
+/// Submissions that follow each other, and their outcome.
+#[derive(Copy, Clone)]
+pub(super) struct Ended {
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) outcome: Result<(), Code>,
+}
+
+impl Ended {
+    const NONE: Ended = Ended {
+        first: 0,
+        count: 0,
+        outcome: Ok(()),
+    };
+
+    /// One submission.
+    pub(super) fn one(first: u32, outcome: Result<(), Code>) -> Ended {
+        Ended {
+            first,
+            count: 1,
+            outcome,
+        }
+    }
+}
+
+/// The obligation to complete submissions that follow each other, exactly once; dropped before, they complete
+/// as aborted. Only who has the work ends them, nobody else meanwhile.
 pub(crate) struct Ticket {
     queue: Arc<Queue>,
-    index: u32,
-    done: Atomic<bool>,
+    /// The first that has not completed, and how many there are.
+    first: Atomic<u32>,
+    count: Atomic<u32>,
 }
 
 impl Ticket {
@@ -29,29 +56,46 @@ impl Ticket {
     pub(super) fn new(queue: &Arc<Queue>, index: u32) -> Self {
         Ticket {
             queue: queue.clone(),
-            index,
-            done: Atomic::new(false),
+            first: Atomic::new(index),
+            count: Atomic::new(1),
         }
     }
 
-    /// For another submission; this one has completed.
+    /// For another submission; those before have completed.
     pub(crate) fn renew(&mut self, index: u32) {
-        self.index = index;
-        self.done.store(false, Relaxed);
+        self.first.store(index, Relaxed);
+        self.count.store(1, Relaxed);
     }
 
-    /// Whether this is the end of the submission. Only who has the work ends it, nobody else meanwhile.
-    fn end(&self) -> bool {
-        let first = !self.done.load(Relaxed);
-        self.done.store(true, Relaxed);
-        first
+    /// For the next submission, too.
+    pub(crate) fn extend(&mut self) {
+        let count = self.count.load(Relaxed);
+        self.count.store(count.saturating_add(1), Relaxed);
     }
 
-    /// Completes the submission; a second time does nothing. Any context up to softirq, a
+    /// Ends up to `n` of the submissions, if there are any.
+    fn end(&self, n: u32, outcome: Result<(), Code>) -> Option<Ended> {
+        let (first, left) = (self.first.load(Relaxed), self.count.load(Relaxed));
+        let count = left.min(n);
+        self.first.store(first.wrapping_add(count), Relaxed);
+        self.count.store(left.saturating_sub(count), Relaxed);
+        (count > 0).then_some(Ended {
+            first,
+            count,
+            outcome,
+        })
+    }
+
+    /// Completes the submissions; a second time does nothing. Any context up to softirq, a
     /// connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        if self.end() {
-            self.queue.complete(&[(self.index, outcome)], &mut []);
+        self.complete_part(u32::MAX, outcome);
+    }
+
+    /// Completes the first `n` submissions, as [`Ticket::complete`].
+    pub(crate) fn complete_part(&self, n: u32, outcome: Result<(), Code>) {
+        if let Some(ended) = self.end(n, outcome) {
+            self.queue.complete(&[ended], &mut []);
         }
     }
 
@@ -66,13 +110,19 @@ impl Ticket {
     }
 }
 
-/// Most submissions that end together.
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.complete(Err(Code::ABORTED));
+    }
+}
+
+/// Most works that end together.
 const ENDINGS_MAX: usize = 16;
 
 /// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
 pub(crate) struct Endings {
     queue: Option<Arc<Queue>>,
-    ended: [(u32, Result<(), Code>); ENDINGS_MAX],
+    ended: [Ended; ENDINGS_MAX],
     spent: [Option<Spent>; ENDINGS_MAX],
     count: usize,
 }
@@ -82,7 +132,7 @@ impl Endings {
     pub(crate) fn new() -> Self {
         Endings {
             queue: None,
-            ended: [(0, Ok(())); ENDINGS_MAX],
+            ended: [Ended::NONE; ENDINGS_MAX],
             spent: [const { None }; ENDINGS_MAX],
             count: 0,
         }
@@ -93,9 +143,9 @@ impl Endings {
         let work::Ticket::Ring(ticket) = &work.ticket else {
             return;
         };
-        if !ticket.end() {
+        let Some(ended) = ticket.end(u32::MAX, outcome) else {
             return;
-        }
+        };
         let queue = self.queue.as_ref();
         if self.count >= ENDINGS_MAX
             || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
@@ -103,13 +153,12 @@ impl Endings {
             self.flush();
             self.queue = Some(ticket.queue.clone());
         }
-        let index = ticket.index;
         let places = (
             self.ended.get_mut(self.count),
             self.spent.get_mut(self.count),
         );
-        if let (Some(ended), Some(spent)) = places {
-            *ended = (index, outcome);
+        if let (Some(place), Some(spent)) = places {
+            *place = ended;
             *spent = Work::spend(work);
             self.count = self.count.saturating_add(1);
         }
@@ -130,11 +179,5 @@ impl Endings {
 impl Drop for Endings {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.complete(Err(Code::ABORTED));
     }
 }
