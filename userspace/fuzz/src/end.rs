@@ -3,6 +3,7 @@
 
 use crate::memory::{Delivery, Memory};
 use crate::request::{content, data, Places, Submitted};
+use crate::run::{Joined, RunDelivery};
 use std::collections::HashSet;
 use superp_proto::wire::{Malformed, PdlHeader, HEADERS_MAX};
 use superp_proto::{
@@ -97,6 +98,58 @@ impl End {
         self.open
     }
 
+    /// Gives packets that came together to the connection, those in runs as such; whether it took the content of any.
+    pub(crate) fn receive_all(&mut self, now: u64, mut packets: &[Vec<u8>]) -> bool {
+        let mut taken = false;
+        while !packets.is_empty() {
+            let count = match self.conn.config().lite {
+                true => 1,
+                false => Joined::count(packets),
+            };
+            let (joined, rest) = packets.split_at(count);
+            if count > 1 && self.receive_run(now, joined) {
+                taken = true;
+            } else {
+                for bytes in joined {
+                    taken |= self.receive(now, bytes);
+                }
+            }
+            packets = rest;
+        }
+        taken
+    }
+
+    /// Gives the packets of a run to the connection at once; whether it took them so.
+    fn receive_run(&mut self, now: u64, packets: &[Vec<u8>]) -> bool {
+        let joined = Joined::new(packets).expect("they are alike");
+        let run = joined.run().expect("they continue one another");
+        let running = matches!(self.conn.state(), State::Open | State::ShuttingDown);
+        let before = self.conn.stats().rx_packets;
+        let mut owner = RunDelivery::new(&mut self.memory, &mut self.submitted, packets);
+        let received = self.conn.receive_run(now, &run, &mut owner);
+        let came = self.conn.stats().rx_packets - before;
+        let Some(received) = received else {
+            assert!(owner.is_untouched(), "a run is refused, and taken");
+            assert_eq!(came, 0);
+            return false;
+        };
+        assert!(running && owner.is_placed());
+        assert_eq!(came, packets.len() as u64);
+        // At its end the request may fail.
+        assert!(matches!(
+            received,
+            Received::Delivered | Received::Dropped(DropReason::TransactionFailed)
+        ));
+        for bytes in packets {
+            let psn = PdlHeader::parse(bytes.first_chunk().expect("it parsed before")).psn;
+            assert!(self.taken.insert(psn), "PSN {psn} delivered twice");
+            self.deliver(psn);
+        }
+        // Packets that wait would be before these in a run.
+        assert_eq!(self.conn.next_release(), None);
+        true
+    }
+
     /// Gives a packet to the connection, as its owner would; whether its content was taken.
     pub(crate) fn receive(&mut self, now: u64, bytes: &[u8]) -> bool {
         let lite = self.conn.config().lite;
@@ -105,8 +158,9 @@ impl End {
         };
         let running = matches!(self.conn.state(), State::Open | State::ShuttingDown);
         let mut owner = Delivery::new(&mut self.memory, &mut self.submitted, &packet, bytes, lite);
-        let received = self.conn.receive(now, &packet, &mut owner);
         let psn = packet.pdl().psn;
+        let would_hold = self.conn.would_hold(psn);
+        let received = self.conn.receive(now, &packet, &mut owner);
         match received {
             Received::Delivered if lite => {}
             Received::Delivered => {
@@ -114,7 +168,7 @@ impl End {
                 self.deliver(psn);
             }
             Received::Held { slot } => {
-                assert!(!lite && self.conn.config().ordered_rx);
+                assert!(!lite && self.conn.config().ordered_rx && would_hold);
                 assert!(self.taken.insert(psn), "PSN {psn} held twice");
                 assert_eq!(slot, psn as usize % self.held.len());
                 let free = self.held[slot].replace(bytes.to_vec()).is_none();

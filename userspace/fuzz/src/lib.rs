@@ -11,6 +11,7 @@ mod memory;
 mod parse;
 mod receive;
 mod request;
+mod run;
 mod schedule;
 
 pub use parse::parse;

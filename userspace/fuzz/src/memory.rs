@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     granted: HashMap<Place, (u64, u32)>,
     completed: HashSet<u16>,
     pub(crate) aborted: HashSet<u16>,
+    /// The data of several packets is not taken at once.
+    pub(crate) refuses_runs: bool,
 }
 
 /// The byte at an address of memory that nobody wrote to.
@@ -69,6 +71,7 @@ impl Memory {
             granted: HashMap::new(),
             completed: HashSet::new(),
             aborted: HashSet::new(),
+            refuses_runs: false,
         }
     }
 
@@ -79,7 +82,8 @@ impl Memory {
         self.bytes.get(start..end).ok_or(Code::ACCESS_BOUNDS)
     }
 
-    fn writable(&self, address: u64, len: usize) -> Result<usize, Code> {
+    /// Where in the writable part the bytes at an address are, if they may be written.
+    pub(crate) fn writable(&self, address: u64, len: usize) -> Result<usize, Code> {
         self.get(address, len)?;
         let start = address.checked_sub(BASE + READABLE);
         Ok(start.ok_or(Code::ACCESS_PERMISSION)? as usize)

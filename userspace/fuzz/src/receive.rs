@@ -6,9 +6,12 @@ use crate::input::{config, Input, MS, US};
 use crate::memory::{BAD, BASE, COUNTER, END};
 use superp_proto::wire::{
     AtomicOp, AtomicResponseOp, ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp,
-    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp,
+    SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp, FIXED_LEN,
 };
-use superp_proto::{Barrier, Code, Config};
+use superp_proto::{Barrier, Code, Config, Packet, Run};
+
+/// The end of a request or answer, in the first byte of the Transaction header.
+const EOM: u8 = 0x80;
 
 /// A time that is not reached; behind it is room for the sums of what inputs can add.
 const FOREVER: u64 = u64::MAX - (1 << 60);
@@ -69,6 +72,11 @@ pub fn receive(bytes: &[u8]) {
                 end.receive(now, bytes);
             }
             14 => end.conn.stop(),
+            60 => end.memory.refuses_runs = !end.memory.refuses_runs,
+            61.. => {
+                let packets = hostile_run(&end, input);
+                end.receive_all(now, &packets);
+            }
             _ => {
                 let packet = hostile(&end, input);
                 end.receive(now, &packet);
@@ -161,6 +169,50 @@ fn hostile(end: &End, input: &mut Input<'_>) -> Vec<u8> {
         bytes.resize(len, 0x5a);
     }
     bytes
+}
+
+/// Packets that continue one another, the first as `hostile` has it, but for what the input chooses of one of them.
+fn hostile_run(end: &End, input: &mut Input<'_>) -> Vec<Vec<u8>> {
+    let mut first = hostile(end, input);
+    let len = Packet::headers_len(&first);
+    if end.conn.config().lite || first.len() < len {
+        return vec![first];
+    }
+    let shape = input.u8();
+    first[PdlHeader::LEN] &= !EOM;
+    let size = first.len() - len;
+    let mut packets = vec![first];
+    for _ in 0..=shape & 7 {
+        let mut next = packets[packets.len() - 1].clone();
+        if Run::advance(&mut next[..len], size).is_none() {
+            break;
+        }
+        packets.push(next);
+    }
+    let last = packets.len() - 1;
+    if shape & 8 != 0 {
+        packets[last][PdlHeader::LEN] |= EOM;
+    }
+    if shape & 0x10 != 0 {
+        let cut = input.below(size);
+        packets[last].truncate(len + size - cut);
+    }
+    if shape & 0x20 != 0 {
+        // The flags of an extended operation.
+        let flags = match packets[last][PdlHeader::LEN + 1] {
+            0xc0 => FIXED_LEN + 11,
+            _ => FIXED_LEN + 3,
+        };
+        if let Some(flags) = packets[last].get_mut(flags) {
+            *flags ^= input.u8() & 15;
+        }
+    }
+    if shape & 0x40 != 0 {
+        let which = input.below(packets.len());
+        let at = input.below(len);
+        packets[which][at] ^= input.u8();
+    }
+    packets
 }
 
 /// An operation at a place that may or may not be legal; `None` for a code without operations.

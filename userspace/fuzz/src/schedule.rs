@@ -39,6 +39,8 @@ struct Pair {
     life: [usize; 2],
     /// In the order of sending.
     flights: Vec<Flight>,
+    /// How many packets come together at rest.
+    together: usize,
 }
 
 /// Runs two ends of a connection against each other; the input submits requests, decides on the fate
@@ -71,6 +73,7 @@ pub fn schedule(bytes: &[u8]) {
         lives: Lives::new(configs),
         life: [0, 0],
         flights: Vec::new(),
+        together: if first & 16 != 0 { 40 } else { 1 },
     };
     let shutdown = first & 4 != 0;
     while !input.is_empty() {
@@ -120,19 +123,17 @@ impl Pair {
                     end.submit(self.now, request);
                 }
             }
-            // The oldest packet arrives, or several.
+            // The oldest packet arrives, or several, each by itself or together.
             8..=13 => {
-                for _ in 0..1 << (action & 3) {
-                    self.arrive(0, false);
+                let mut left = 1 << (action & 3);
+                while left > 0 && !self.flights.is_empty() {
+                    left -= self.arrive(0, false, if who == 1 { left } else { 1 });
                 }
             }
-            14 | 15 => {
+            14..=17 => {
                 let at = input.below(self.flights.len());
-                self.arrive(at, false);
-            }
-            16 | 17 => {
-                let at = input.below(self.flights.len());
-                self.arrive(at, !self.lite());
+                let again = action & 0x1f > 15 && !self.lite();
+                self.arrive(at, again, if who == 1 { 8 } else { 1 });
             }
             18..=20 => {
                 let at = input.below(self.flights.len());
@@ -173,6 +174,10 @@ impl Pair {
                     _ => Renewal::Recreate,
                 };
                 self.renew(who, renewal, input.u16());
+            }
+            31 => {
+                let memory = &mut self.ends[who].memory;
+                memory.refuses_runs = !memory.refuses_runs;
             }
             _ => {}
         }
@@ -234,29 +239,38 @@ impl Pair {
         }
     }
 
-    /// A packet arrives; with `again` it will once more.
-    fn arrive(&mut self, mut at: usize, again: bool) {
+    /// A packet arrives, together with those sent behind it, `most` in all; with `again` they will once more. How many
+    /// there are.
+    fn arrive(&mut self, mut at: usize, again: bool, most: usize) -> usize {
         let Some(to) = self.flights.get(at).map(|flight| flight.to) else {
-            return;
+            return 0;
         };
         if self.lite() {
             // Those before it come first.
             let first = self.flights.iter().position(|flight| flight.to == to);
             at = first.unwrap_or(at);
         }
-        let flight = match again {
-            true => self.flights[at].clone(),
-            false => self.flights.remove(at),
+        let sent_in = self.flights[at].life;
+        let late = |flight: &Flight| self.now - flight.sent > PACKET_LIFE;
+        let is_late = late(&self.flights[at]);
+        let alike =
+            |flight: &&Flight| (flight.to, flight.life, late(flight)) == (to, sent_in, is_late);
+        let behind = self.flights[at..].iter();
+        let count = behind.take(most).take_while(alike).count();
+        let flights: Vec<Flight> = match again {
+            true => self.flights[at..at + count].to_vec(),
+            false => self.flights.drain(at..at + count).collect(),
         };
+        let packets: Vec<_> = flights.into_iter().map(|flight| flight.bytes).collect();
         let life = self.life[to];
-        let late = self.now - flight.sent > PACKET_LIFE;
-        let known = self.lives.cid(flight.life, to) == self.lives.cid(life, to);
-        if flight.life == life {
-            self.ends[to].receive(self.now, &flight.bytes);
-        } else if known && !late {
-            let taken = self.ends[to].receive(self.now, &flight.bytes);
-            assert!(!taken, "a packet of life {} in {life}", flight.life);
+        let known = self.lives.cid(sent_in, to) == self.lives.cid(life, to);
+        if sent_in == life {
+            self.ends[to].receive_all(self.now, &packets);
+        } else if known && !is_late {
+            let taken = self.ends[to].receive_all(self.now, &packets);
+            assert!(!taken, "a packet of life {sent_in} in {life}");
         }
+        count
     }
 
     fn drain(&mut self, who: usize) {
@@ -287,7 +301,7 @@ impl Pair {
             self.drain(0);
             self.drain(1);
             if !self.flights.is_empty() {
-                self.arrive(0, false);
+                self.arrive(0, false, self.together);
                 continue;
             }
             let deadlines = self.ends.iter().filter_map(|end| end.conn.deadline());
