@@ -12,6 +12,8 @@ pub(crate) struct Lives {
     configs: Vec<[Config; 2]>,
     /// The identifiers that each of the two nodes keeps back.
     kept: [Quarantine<Heap>; 2],
+    /// Of each life that an end has left for one with another identifier, when the one of this is free again.
+    free_at: Vec<[Option<u64>; 2]>,
 }
 
 /// What the next life shares with the one before.
@@ -28,6 +30,7 @@ impl Lives {
         Self {
             configs: vec![configs],
             kept: [Quarantine::new(), Quarantine::new()],
+            free_at: vec![[None; 2]; LIVES_MAX],
         }
     }
 
@@ -87,6 +90,13 @@ impl Lives {
         if cid != self.cid(life + 1, end) {
             let time = Config::default().quarantine_time();
             self.kept[end].put(cid, now.saturating_add(time));
+            self.free_at[life][end] = Some(now.saturating_add(time));
         }
+    }
+
+    /// When the identifier that an end has in a life is free again, if that is known.
+    pub(crate) fn free_at(&self, life: usize, end: usize) -> Option<u64> {
+        // Those with the same one follow at once.
+        self.free_at[life..].iter().find_map(|at| at[end])
     }
 }

@@ -251,7 +251,12 @@ impl Pair {
             at = first.unwrap_or(at);
         }
         let sent_in = self.flights[at].life;
-        let late = |flight: &Flight| self.now - flight.sent > PACKET_LIFE;
+        // Nothing is waited for that an end sends which is left in its life for longer than a peer sends again.
+        let late = |flight: &Flight| {
+            let dies = flight.sent + PACKET_LIFE;
+            let free_at = self.lives.free_at(flight.life, to);
+            self.now > dies || free_at.is_some_and(|at| dies > at)
+        };
         let is_late = late(&self.flights[at]);
         let alike =
             |flight: &&Flight| (flight.to, flight.life, late(flight)) == (to, sent_in, is_late);
