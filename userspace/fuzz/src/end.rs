@@ -36,6 +36,8 @@ pub(crate) struct End {
     pub(crate) ack_psn: u32,
     pub(crate) ack_xid: u16,
     open: usize,
+    /// Packets that were taken in runs.
+    pub(crate) in_runs: usize,
     /// When the connection last did what was due.
     expired: Option<u64>,
 }
@@ -66,6 +68,7 @@ impl End {
             ack_psn: config.start_psn.wrapping_sub(1),
             ack_xid: config.start_xid.wrapping_sub(1),
             open: 0,
+            in_runs: 0,
             expired: None,
             conn,
         }
@@ -135,15 +138,16 @@ impl End {
         };
         assert!(running && owner.is_placed());
         assert_eq!(came, packets.len() as u64);
+        self.in_runs += packets.len();
         // At its end the request may fail.
         assert!(matches!(
             received,
             Received::Delivered | Received::Dropped(DropReason::TransactionFailed)
         ));
         for bytes in packets {
-            let psn = PdlHeader::parse(bytes.first_chunk().expect("it parsed before")).psn;
-            assert!(self.taken.insert(psn), "PSN {psn} delivered twice");
-            self.deliver(psn);
+            let pdl = PdlHeader::parse(bytes.first_chunk().expect("it parsed before"));
+            assert!(self.taken.insert(pdl.psn), "{pdl:?} delivered twice");
+            self.deliver(&pdl);
         }
         // Packets that wait would be before these in a run.
         assert_eq!(self.conn.next_release(), None);
@@ -165,7 +169,7 @@ impl End {
             Received::Delivered if lite => {}
             Received::Delivered => {
                 assert!(self.taken.insert(psn), "PSN {psn} delivered twice");
-                self.deliver(psn);
+                self.deliver(packet.pdl());
             }
             Received::Held { slot } => {
                 assert!(!lite && self.conn.config().ordered_rx && would_hold);
@@ -188,12 +192,16 @@ impl End {
                 released,
                 Received::Delivered | Received::Dropped(_)
             ));
-            self.deliver(packet.pdl().psn);
+            self.deliver(packet.pdl());
         }
         matches!(received, Received::Delivered | Received::Held { .. })
     }
 
-    fn deliver(&mut self, psn: u32) {
+    /// Checks the order of what is delivered, and that it acknowledges only what was sent.
+    fn deliver(&mut self, pdl: &PdlHeader) {
+        let psn = pdl.psn;
+        let acked = pdl.ack_psn.wrapping_sub(self.last_psn) as i32;
+        assert!(acked <= 0 || pdl.is_nack(), "{pdl:?}: none of it was sent");
         if self.conn.config().ordered_rx {
             let ahead = |last: u32| psn.wrapping_sub(last) as i32 > 0;
             assert!(

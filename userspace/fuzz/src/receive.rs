@@ -17,8 +17,8 @@ const EOM: u8 = 0x80;
 const FOREVER: u64 = u64::MAX - (1 << 60);
 
 /// Drives an open connection with packets, requests and time as the input has them. What its owner is
-/// asked for must be what the packets say, within their bytes, and once.
-pub fn receive(bytes: &[u8]) {
+/// asked for must be what the packets say, within their bytes, and once. How many packets were taken in runs.
+pub fn receive(bytes: &[u8]) -> usize {
     let mut input = Input::new(bytes);
     let input = &mut input;
     let first = input.u8();
@@ -89,6 +89,7 @@ pub fn receive(bytes: &[u8]) {
     }
     end.drain(now);
     end.stop(now);
+    end.in_runs
 }
 
 /// A packet as a peer might send it next, but for those of its fields that the input chooses.

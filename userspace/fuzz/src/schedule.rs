@@ -41,6 +41,8 @@ struct Pair {
     flights: Vec<Flight>,
     /// How many packets come together at rest.
     together: usize,
+    /// Packets that were taken in runs, in all lives that are over.
+    in_runs: usize,
 }
 
 /// Runs two ends of a connection against each other; the input submits requests, decides on the fate
@@ -49,7 +51,9 @@ struct Pair {
 /// its right result, each byte and message delivered once, and in no life any of another.
 ///
 /// A path of SUPERp-lite loses nothing, and keeps order. There both ends begin a life at the same time.
-pub fn schedule(bytes: &[u8]) {
+///
+/// How many packets were taken in runs.
+pub fn schedule(bytes: &[u8]) -> usize {
     let mut input = Input::new(bytes);
     let input = &mut input;
     let first = input.u8();
@@ -74,6 +78,7 @@ pub fn schedule(bytes: &[u8]) {
         life: [0, 0],
         flights: Vec::new(),
         together: if first & 16 != 0 { 40 } else { 1 },
+        in_runs: 0,
     };
     let shutdown = first & 4 != 0;
     while !input.is_empty() {
@@ -108,6 +113,7 @@ pub fn schedule(bytes: &[u8]) {
     for who in 0..2 {
         pair.stop(who);
     }
+    pair.in_runs
 }
 
 impl Pair {
@@ -222,6 +228,7 @@ impl Pair {
         let (lite, renewed) = (self.lite(), self.lives.last() > 0);
         let end = &mut self.ends[who];
         end.stop(self.now);
+        self.in_runs += end.in_runs;
         assert!(end.memory.placed.iter().all(|&count| count <= 1));
         for submitted in &end.submitted {
             let stopped = submitted.result == Some(Err(Code::ABORTED_STOPPED));

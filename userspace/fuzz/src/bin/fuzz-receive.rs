@@ -3,4 +3,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| superp_fuzz::receive(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    superp_fuzz::receive(bytes);
+});
