@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Immediate data: a number that goes with a message, or tells that a write is in place. */
-#include "superp_test.h"
+#include "superp_conn.h"
 
 #define AREA (SUPERP_MAX_MESSAGE + 65536)
 #define WAIT_MS 20000
@@ -322,14 +322,6 @@ TEST_F_TIMEOUT(imm, long_write__later_messages_wait_for_its_number, slowly(60))
 	}
 }
 
-/* Bytes that peers have written to the region. */
-static uint64_t written(int fd, uint32_t key)
-{
-	struct superp_mr_info info = { .key = key };
-
-	return ioctl(fd, SUPERP_IOC_MR_QUERY, &info) ? UINT64_MAX : info.remote_writes;
-}
-
 TEST_F_TIMEOUT(imm, receive_buffer_full__each_number_once_and_in_order, slowly(60))
 {
 	unsigned int i;
@@ -349,35 +341,8 @@ TEST_F_TIMEOUT(imm, receive_buffer_full__each_number_once_and_in_order, slowly(6
 	EXPECT_EQ(0, items_complete(self->a));
 	EXPECT_EQ(0, superp_poll(self->b, POLLIN, 100));
 	/* Only the number is repeated, not the bytes. */
-	EXPECT_EQ(bytes, written(self->b, self->remote_mr.key));
+	EXPECT_EQ(bytes, mr_written(self->b, self->remote_mr.key));
 	EXPECT_EQ(0, superp_error(self->a));
-}
-
-static int conn_state(const struct node *node, int cid)
-{
-	char reply[4096] = {};
-	struct nl_request req;
-
-	nl_begin(&req, 0, SUPERP_CMD_CONN_GET);
-	nl_put_u16(&req, SUPERP_A_CONN_LOCAL_CID, cid);
-	if (nl_do(node, &req, reply, sizeof(reply)))
-		return -1;
-	return nl_u32(nl_find((void *)reply, SUPERP_A_CONN_STATE));
-}
-
-/* Sends @cmd to both ends, and waits until both are in @state. */
-static int conn_both(int cmd, int cid, int state)
-{
-	int i;
-
-	if (conn_command(&node_a, cmd, cid) || conn_command(&node_b, cmd, cid + 1))
-		return -1;
-	for (i = 0; i < 1000; i++) {
-		if (conn_state(&node_a, cid) == state && conn_state(&node_b, cid + 1) == state)
-			return 0;
-		usleep(10000);
-	}
-	return -1;
 }
 
 TEST_F_TIMEOUT(imm, connection_starts_anew__waiting_writes_go_again_whole, slowly(60))

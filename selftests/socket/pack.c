@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Small requests that wait for the window share packets, and each has its own outcome. */
-#include "superp_test.h"
+#include "superp_conn.h"
 
 #define AREA (1u << 20)
 #define WAIT_MS 20000
@@ -39,11 +39,6 @@ FIXTURE_VARIANT_ADD(pack, udp6_unordered)
 	.options = { .encap = SUPERP_ENCAP_UDP6, .unordered = true },
 };
 
-static int param(const struct node *node, const char *name, const char *value)
-{
-	return run("ip netns exec %s superp param set %s %s", node->name, name, value);
-}
-
 FIXTURE_SETUP(pack)
 {
 	struct superp_completion completion;
@@ -52,7 +47,7 @@ FIXTURE_SETUP(pack)
 	};
 
 	/* A link that is cut for a while, in a slow home, is not dead. */
-	ASSERT_EQ(0, param(&node_a, "pdl_dead_time", "60000000000"));
+	ASSERT_EQ(0, node_param(&node_a, "pdl_dead_time", "60000000000"));
 	self->cid = conn_id();
 	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
 	self->local = mr_memory(self->a, AREA, SUPERP_ACCESS_MASK, &self->local_mr);
@@ -63,50 +58,19 @@ FIXTURE_SETUP(pack)
 	ASSERT_EQ(0, rma_run(self->a, &none, &completion));
 }
 
-/* What B sends is lost, so that A's window stays full; or not any more. */
-static int answers_lost(bool lost)
-{
-	return run(lost ? "tc -n %s qdisc replace dev eth0 root netem loss 100%%" :
-		   "tc -n %s qdisc del dev eth0 root", node_b.name);
-}
-
 FIXTURE_TEARDOWN(pack)
 {
 	link_clean();
-	param(&node_a, "pdl_dead_time", "2000000000");
-	param(&node_a, "tal_max_ops_per_pkt", "8");
+	node_param(&node_a, "pdl_dead_time", "2000000000");
+	node_param(&node_a, "tal_max_ops_per_pkt", "8");
 	close(self->a);
 	close(self->b);
 	conn_down(self->cid);
 }
 
-/* A counter of A's connection. */
-static uint64_t counter(int cid, int attribute)
-{
-	const struct nlattr *stats, *attr;
-	char reply[16384] = {};
-	struct nl_request req;
-	uint64_t value = 0;
-
-	nl_begin(&req, 0, SUPERP_CMD_CONN_GET);
-	nl_put_u16(&req, SUPERP_A_CONN_LOCAL_CID, cid);
-	nl_put(&req, SUPERP_A_CONN_WANT_STATS, NULL, 0);
-	if (nl_do(&node_a, &req, reply, sizeof(reply)))
-		return UINT64_MAX;
-	stats = nl_find((void *)reply, SUPERP_A_CONN_STATS);
-	if (!stats)
-		return UINT64_MAX;
-	for (attr = stats + 1; (char *)attr < (char *)stats + stats->nla_len;
-	     attr = (void *)((char *)attr + NLA_ALIGN(attr->nla_len))) {
-		if ((attr->nla_type & NLA_TYPE_MASK) == attribute)
-			memcpy(&value, attr + 1, attr->nla_len - NLA_HDRLEN);
-	}
-	return value;
-}
-
 static uint64_t transactions(int cid)
 {
-	return counter(cid, SUPERP_A_CONN_STATS_TRANSACTIONS);
+	return conn_counter(cid, SUPERP_A_CONN_STATS_TRANSACTIONS);
 }
 
 /* Requests of @len bytes each, all of them under way at once; @bad says which are refused. */
@@ -192,7 +156,7 @@ TEST_F_TIMEOUT(pack, writes_that_wait__share_packets, slowly(60))
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		uint64_t before = transactions(self->cid);
-		uint64_t ops = counter(self->cid, SUPERP_A_CONN_STATS_TX_OPS);
+		uint64_t ops = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_OPS);
 		uint32_t size = sizes[i];
 
 		if (variant->options.strict && size < 16)
@@ -212,7 +176,7 @@ TEST_F_TIMEOUT(pack, writes_that_wait__share_packets, slowly(60))
 		ASSERT_EQ(0, complete_all(self->a, NULL));
 		ASSERT_EQ(-1, check_all(self->remote, size, i, 0xa5, NULL));
 		before = transactions(self->cid) - before;
-		ops = counter(self->cid, SUPERP_A_CONN_STATS_TX_OPS) - ops;
+		ops = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_OPS) - ops;
 		EXPECT_EQ(REQUESTS, ops);
 		if (size <= 192) {
 			EXPECT_GE(PACKED(PER_PACKET), before);
@@ -259,7 +223,7 @@ TEST_F_TIMEOUT(pack, one_operation_per_packet__nothing_is_shared, slowly(60))
 	close(self->a);
 	close(self->b);
 	self->cid += 2;
-	ASSERT_EQ(0, param(&node_a, "tal_max_ops_per_pkt", "1"));
+	ASSERT_EQ(0, node_param(&node_a, "tal_max_ops_per_pkt", "1"));
 	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
 	ASSERT_EQ(0, mr_reg(self->a, self->local, AREA, SUPERP_ACCESS_MASK, &self->local_mr));
 	ASSERT_EQ(0, mr_reg(self->b, self->remote, AREA, SUPERP_ACCESS_MASK, &self->remote_mr));
@@ -283,21 +247,13 @@ static bool all(unsigned int i)
 	return true;
 }
 
-/* Bytes that peers have written to the region. */
-static uint64_t written(int fd, uint32_t key)
-{
-	struct superp_mr_info info = { .key = key };
-
-	return ioctl(fd, SUPERP_IOC_MR_QUERY, &info) ? UINT64_MAX : info.remote_writes;
-}
-
 TEST_F_TIMEOUT(pack, some_are_refused__the_others_are_done_once, slowly(60))
 {
 	static bool (*const which[])(unsigned int) = { some, all, some };
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(which); i++) {
-		uint64_t bytes = written(self->b, self->remote_mr.key);
+		uint64_t bytes = mr_written(self->b, self->remote_mr.key);
 
 		fill_all(self->local, 64, i);
 		memset(self->remote, 0xa5, AREA);
@@ -307,7 +263,7 @@ TEST_F_TIMEOUT(pack, some_are_refused__the_others_are_done_once, slowly(60))
 		ASSERT_EQ(0, answers_lost(false));
 		ASSERT_EQ(0, complete_all(self->a, which[i]));
 		ASSERT_EQ(-1, check_all(self->remote, 64, i, 0xa5, which[i]));
-		bytes = written(self->b, self->remote_mr.key) - bytes;
+		bytes = mr_written(self->b, self->remote_mr.key) - bytes;
 		for (j = 0; j < REQUESTS; j++)
 			bytes -= which[i](j) ? 0 : 64;
 		/* None twice, as a count of bytes tells. */
