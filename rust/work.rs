@@ -399,7 +399,7 @@ impl Work {
         self.op.remote()
     }
 
-    /// The first `n` of its requests that are under way have ended well.
+    /// The first `n` of its requests that are under way have ended so; others are left. As [`Ticket::complete`].
     pub(crate) fn complete_part(&self, n: u16, outcome: Result<(), Code>) {
         let Ticket::Ring(ticket) = &self.ticket else {
             return;

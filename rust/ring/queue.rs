@@ -39,7 +39,7 @@ use crate::{
     work::{self, Draft, Patience, Request, Spent},
 };
 
-/// Requests that are given to a connection at a go.
+/// Entries that are copied, and promised completions, at a go.
 const BATCH: u32 = 32;
 /// How often the kernel looks by itself after a doorbell that more was to follow, ns.
 const LOOK_AGAIN: u64 = 400_000;
