@@ -110,14 +110,10 @@ impl Limits {
         }
     }
 
-    /// Operations of `len` bytes each that one packet takes, and for reads also one packet of the reply.
+    /// Operations of `len` bytes each that one packet takes, and that are one transaction.
     pub(super) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
         match op.opcode() {
-            Opcode::Read => {
-                let each = Opcode::Read.header_len() as u32;
-                let by_request = self.room.checked_div(each).unwrap_or(0);
-                self.ops_max(Opcode::ReadResponse, len).min(by_request)
-            }
+            Opcode::Read => self.reads_max(len),
             opcode @ (Opcode::Write | Opcode::WriteExt | Opcode::Send) => self.ops_max(opcode, len),
             _ => 1,
         }
@@ -238,16 +234,11 @@ impl Limits {
     /// Several reads, in one request packet: so many a target of the same configuration keeps for
     /// every transaction of its window.
     fn layout_reads(&self, count: u16, len: u32) -> Result<Layout, SubmitError> {
-        let per_reply = self.ops_max(Opcode::ReadResponse, len);
-        if per_reply == 0 {
-            let max = self.block_max(Opcode::ReadResponse).into();
+        let max = self.reads_max(len);
+        if max == 0 {
+            let max = self.max_len(&ReqOp::Read { address: 0 });
             return Err(SubmitError::TooLong { max });
         }
-        let each = Opcode::Read.header_len() as u32;
-        let by_request = self.room.checked_div(each).unwrap_or(0);
-        let max = by_request
-            .min(self.max_ops)
-            .min(per_reply.saturating_mul(self.max_packets));
         if u32::from(count) > max {
             return Err(SubmitError::BadCount { max: max as u16 });
         }
@@ -257,6 +248,20 @@ impl Limits {
             block: len,
             pad: 0,
         })
+    }
+
+    /// Most reads of `len` bytes each in one transaction.
+    fn reads_max(&self, len: u32) -> u32 {
+        let each = Opcode::Read.header_len() as u32;
+        let by_request = self.room.checked_div(each).unwrap_or(0);
+        let packets = self.packets_max(Opcode::ReadResponse);
+        let by_reply = match self.reply_packets(len) {
+            1 => self
+                .ops_max(Opcode::ReadResponse, len)
+                .saturating_mul(packets),
+            several => packets.checked_div(several).unwrap_or(0),
+        };
+        by_request.min(self.max_ops).min(by_reply)
     }
 
     /// Packets of the reply to a read of `len` bytes.

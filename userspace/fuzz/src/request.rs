@@ -109,7 +109,10 @@ impl Places {
             ReqOp::SendQpExt { message_len, .. } => *message_len = len,
             _ if input.below(4) == 0 && !bad => {
                 count = 2 + input.below(15) as u16;
-                len = len.clamp(1, 80);
+                len = match op {
+                    ReqOp::Read { .. } => len.max(1),
+                    _ => len.clamp(1, 80),
+                };
             }
             _ => {}
         }

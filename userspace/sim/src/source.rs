@@ -163,7 +163,9 @@ impl Random {
         if matches!(kind, Kind::Noop | Kind::Atomic | Kind::Written) {
             len = 0;
         } else if kind != Kind::SendQpExt && rng.chance(300) {
-            len = rng.range(min.max(1), 80);
+            if kind != Kind::Read || rng.chance(500) {
+                len = rng.range(min.max(1), 80);
+            }
             count = rng.range(2, if kind == Kind::Read { 4 } else { 20 });
         }
         Next::Wish(Wish {

@@ -112,7 +112,8 @@ proptest! {
                 }
                 prop_assert_eq!(offset, len);
                 prop_assert_eq!(packets, limits.reply_packets(len));
-                prop_assert!(packets * u32::from(count).div_ceil(max_ops.max(1)) <= max_packets || count > 1);
+                let each = limits.reply_block(len, 0).1;
+                prop_assert!(packets * u32::from(count).div_ceil(each) <= max_packets);
                 return Ok(());
             }
             _ => {}
@@ -161,16 +162,21 @@ proptest! {
         }
     }
 
-    /// So many operations as a packet takes, and of reads a packet of the reply, fit into one; one more
-    /// does not.
+    /// So many operations as a packet takes fit into one, with a legal reply to reads; one more does not.
     #[test]
     fn operations_of_a_packet_are_as_many_as_fit(
         mtu in 128..9000u32,
+        max_packets in 1..=40u32,
         max_ops in 1..=15u32,
         op in op(),
-        len in prop_oneof![16..100u32, 16..2000u32],
+        len in prop_oneof![16..100u32, 16..2000u32, 16..400_000u32],
     ) {
-        let config = Config { mtu, tal_max_ops_per_pkt: max_ops, ..Config::default() };
+        let config = Config {
+            mtu,
+            tal_max_pkt_per_trans: max_packets,
+            tal_max_ops_per_pkt: max_ops,
+            ..Config::default()
+        };
         let limits = Limits::new(&config);
         let fit = limits.per_packet(&op, len);
         let packets = |count: u32| {
@@ -179,15 +185,23 @@ proptest! {
         };
         match op {
             ReqOp::Read { .. } => {
+                let block = (mtu - 24 - 8) & !7;
+                let least = max_packets.min((mtu - 24 - 8) / 2);
                 let fits = |ops: u32| {
-                    ops <= max_ops && 24 + 12 * ops <= mtu && 24 + (8 + len) * ops <= mtu
+                    let reply = match ((mtu - 24) / (8 + len)).min(max_ops) {
+                        0 => ops * len.div_ceil(block),
+                        each => ops.div_ceil(each),
+                    };
+                    ops <= max_ops && 24 + 12 * ops <= mtu && reply <= least
                 };
                 prop_assert!(fit == 0 || fits(fit));
                 prop_assert!(!fits(fit + 1));
+                prop_assert!(fit == 0 || packets(fit) == Ok(1));
+                prop_assert!(packets(fit + 1).is_err());
             }
             ReqOp::Write { .. } | ReqOp::WriteExt { .. } | ReqOp::Send { .. } => {
                 prop_assert!(fit < 2 || packets(fit) == Ok(1));
-                prop_assert!(fit == 0 || fit == max_ops || packets(fit + 1) == Ok(2));
+                prop_assert!(fit == 0 || fit == max_ops || max_packets == 1 || packets(fit + 1) == Ok(2));
                 prop_assert!(fit <= max_ops);
             }
             _ => prop_assert_eq!(fit, 1),

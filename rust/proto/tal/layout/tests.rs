@@ -155,8 +155,12 @@ fn several_reads_fit_one_request_and_a_legal_reply() {
     assert_eq!(refused, Err(SubmitError::BadCount { max: 8 }));
     let refused = limits.layout(&request(read, 5, 90));
     assert_eq!(refused, Err(SubmitError::BadCount { max: 4 }));
-    let refused = limits.layout(&request(read, 2, 97));
-    assert_eq!(refused, Err(SubmitError::TooLong { max: 96 }));
+    let layout = limits.layout(&request(read, 2, 97)).unwrap();
+    assert_eq!((layout.packets, layout.ops), (1, 2));
+    let refused = limits.layout(&request(read, 2, 193));
+    assert_eq!(refused, Err(SubmitError::BadCount { max: 1 }));
+    let refused = limits.layout(&request(read, 2, 385));
+    assert_eq!(refused, Err(SubmitError::TooLong { max: 384 }));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn read_that_is_refused_among_several_is_named() {
 }
 
 #[test]
-fn operations_per_packet_fill_one_packet_and_one_of_the_answer() {
+fn operations_per_packet_fill_one_packet() {
     let write_ext = ReqOp::WriteExt {
         address: BASE,
         qp: 0,
@@ -74,6 +74,9 @@ fn operations_per_packet_fill_one_packet_and_one_of_the_answer() {
             (write_ext, 1),
             (read, 1),
             (read, 400),
+            (read, 2000),
+            (read, 20_000),
+            (read, 45_000),
         ] {
             let mut pair = Pair::clean(&Config {
                 tal_max_ops_per_pkt: max_ops,
@@ -90,17 +93,35 @@ fn operations_per_packet_fill_one_packet_and_one_of_the_answer() {
                 ReqOp::Read { .. } => Vec::new(),
                 _ => bytes(usize::from(count) * len as usize),
             };
-            let places = (0..u64::from(count)).map(|i| BASE + i * 500).collect();
+            let places: Vec<u64> = (0..u64::from(count)).map(|i| BASE + i * 500).collect();
             let token = pair
-                .try_submit(A, several(op, count, len), data, places)
+                .try_submit(A, several(op, count, len), data, places.clone())
                 .unwrap();
             pair.settle();
             assert_eq!(pair.ends[A].completed[&token], Ok(()));
             let with_data = pair.log.iter().filter(|(_, _, transmit)| {
                 matches!(transmit.payload, Payload::Request(_) | Payload::Reply(_))
             });
-            let packets = if op == read { 2 } else { 1 };
-            assert_eq!(with_data.count(), packets, "{op:?}, {count} of {len}");
+            let packets = match op {
+                ReqOp::Read { .. } => {
+                    let room = pair.ends[A].conn.config().mtu - 24;
+                    1 + match (room / (8 + len)).min(max_ops) {
+                        0 => u32::from(count) * len.div_ceil((room - 8) & !7),
+                        each => u32::from(count).div_ceil(each),
+                    }
+                }
+                _ => 1,
+            };
+            assert_eq!(
+                with_data.count() as u32,
+                packets,
+                "{op:?}, {count} of {len}"
+            );
+            if op == read {
+                let came = pair.ends[A].memory.reads[&token].iter().copied();
+                let there = places.iter().flat_map(|at| *at..at + u64::from(len));
+                assert!(came.eq(there.map(|at| Some(pattern(at)))));
+            }
         }
     }
     let mut pair = Pair::clean(&ext());
