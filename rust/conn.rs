@@ -37,7 +37,7 @@ use crate::{
     netlink::{self, Event},
     node::{Node, Refusal},
     proto::{self, Activity, Code, Config, Connection, NewError, Stats},
-    work::{Small, Work},
+    work::{Like, Work},
 };
 
 pub(crate) use paths::{Ends, PATHS_MAX};
@@ -341,7 +341,7 @@ impl Conn {
     }
 
     /// How many requests of the same kind a packet has room for.
-    pub(crate) fn per_packet(&self, like: Small) -> u32 {
+    pub(crate) fn per_packet(&self, like: Like) -> u32 {
         self.inner.lock().per_packet(like)
     }
 
@@ -643,11 +643,11 @@ impl Conn {
     /// Completes what has not been submitted; the core completes the rest.
     fn abort_queued(&self, inner: &mut Inner) {
         while let Some(work) = inner.flows.pop_any() {
-            work.ticket.complete(Err(Code::ABORTED));
+            work.complete(Err(Code::ABORTED));
         }
         while let Some(index) = inner.flows.close_all() {
             if let Some(active) = inner.flows.finish(index) {
-                active.work.ticket.complete(Err(Code::ABORTED));
+                active.work.complete(Err(Code::ABORTED));
             }
         }
     }

@@ -96,6 +96,16 @@ impl Ticket {
         }
     }
 
+    /// Whether requests of the other may share packets with those of this one. A queue pair ends with its first
+    /// failure, so that those behind what is refused need not go again; sockets have no order among requests.
+    pub(crate) fn shares(&self, other: &Ticket) -> bool {
+        match (self, other) {
+            (Self::Ring(_), Self::Ring(_)) => self.source() == other.source(),
+            (Self::Socket(_), Self::Socket(_)) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a message that finds no buffer goes again. Any context.
     pub(crate) fn patience(&self) -> Patience {
         match self {
@@ -128,24 +138,24 @@ pub(crate) struct FlowId {
     source: usize,
 }
 
-/// What small requests that share a packet have in common [proto 4.18].
+/// What requests that share a packet have in common [proto 4.18].
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) struct Small {
+pub(crate) struct Like {
     /// Otherwise a write.
     pub(crate) read: bool,
-    /// Bytes, up to [`COPY_MAX`].
+    /// Bytes of each; of a write up to [`COPY_MAX`].
     pub(crate) len: u32,
 }
 
-impl Small {
-    /// `len` bytes that are copied, if there may be so few.
-    fn new(op: WorkOp, len: u32) -> Option<Small> {
-        let read = match op {
-            WorkOp::Write { imm: None, .. } => false,
-            WorkOp::Read { .. } => true,
+impl Like {
+    /// Whether there may be several. Data of writes is copied then; a read has none in its packet.
+    fn new(op: WorkOp, len: u32) -> Option<Like> {
+        let (read, most) = match op {
+            WorkOp::Write { imm: None, .. } => (false, COPY_MAX),
+            WorkOp::Read { .. } => (true, u32::MAX),
             _ => return None,
         };
-        (1..=COPY_MAX).contains(&len).then_some(Small { read, len })
+        (1..=most).contains(&len).then_some(Like { read, len })
     }
 }
 
@@ -188,15 +198,15 @@ pub(crate) struct Request {
 impl Request {
     /// What other requests must have in common with it to be one work with it, all in one packet, if there
     /// may be any.
-    pub(crate) fn like(&self) -> Option<Small> {
+    pub(crate) fn like(&self) -> Option<Like> {
         let joins = !self.fence && matches!(self.local, Local::Region(..));
-        Small::new(self.op, self.len).filter(|_| joins)
+        Like::new(self.op, self.len).filter(|_| joins)
     }
 }
 
 /// One work request, or several of one ring that are alike and follow each other.
 ///
-/// Those are under way together, unless the peer refuses one: then each goes by itself.
+/// Those are under way together. When the peer refuses one, nothing becomes of those behind it.
 #[pin_data]
 pub(crate) struct Work {
     #[pin]
@@ -216,8 +226,9 @@ pub(crate) struct Work {
     offsets: [u64; REQUESTS_MAX],
     /// Requests in all.
     count: u16,
-    /// Requests that have ended.
-    ended: Atomic<u32>,
+    /// How many of them are carried out, where the one behind those was refused with this code.
+    cut: Atomic<u32>,
+    refused: Atomic<u32>,
     /// It starts when all before it in its flow are complete.
     pub(crate) fence: bool,
     /// A message, or what tells of a write, wakes the receiver who waits for such ones alone.
@@ -228,7 +239,7 @@ pub(crate) struct Work {
     refusals: Atomic<u32>,
     /// Index of its flow, while it is under way together with others.
     slot: Atomic<u32>,
-    /// It has been refused together with others, and must not share a packet again.
+    /// Of a socket: it was in a packet with what was refused, and must not share one again.
     alone: Atomic<bool>,
     /// All bytes of a write are at the peer; what is left to do is to tell so.
     placed: Atomic<bool>,
@@ -262,7 +273,8 @@ impl Draft {
                 remotes: [0; REQUESTS_MAX],
                 offsets: [0; REQUESTS_MAX],
                 count: 1,
-                ended: Atomic::new(0),
+                cut: Atomic::new(u32::MAX),
+                refused: Atomic::new(0),
                 fence,
                 solicited,
                 order: Atomic::new(0),
@@ -289,7 +301,7 @@ impl Draft {
         *this.count = 1;
         *this.fence = request.fence;
         *this.solicited = request.solicited;
-        this.ended.store(0, Relaxed);
+        this.cut.store(u32::MAX, Relaxed);
         this.refusals.store(0, Relaxed);
         this.alone.store(false, Relaxed);
         this.placed.store(false, Relaxed);
@@ -347,8 +359,8 @@ impl Work {
         outcome: Result<(), Code>,
     ) {
         match &work.ticket {
-            Ticket::Ring(_) => others.add(work, outcome),
-            ticket => ticket.complete(outcome),
+            Ticket::Ring(_) if work.refusal().is_none() => others.add(work, outcome),
+            _ => work.complete(outcome),
         }
     }
 
@@ -364,24 +376,33 @@ impl Work {
     }
 
     /// Whether it may share a packet with its like.
-    pub(crate) fn small(&self) -> Option<Small> {
-        Small::new(self.op, self.len).filter(|_| !self.is_alone())
+    pub(crate) fn like(&self) -> Option<Like> {
+        Like::new(self.op, self.len).filter(|_| !self.is_alone())
     }
 
-    /// Requests of it that are under way together.
+    /// Requests of it that are carried out, together.
     pub(crate) fn count(&self) -> u16 {
-        match self.is_alone() {
-            true => 1,
-            false => self.count,
-        }
+        // CAST: No more than there are.
+        u32::from(self.count).min(self.cut.load(Relaxed)) as u16
     }
 
-    /// Which of all requests number `n` of those under way is.
-    fn at(&self, n: u16) -> usize {
-        usize::from(n).saturating_add(self.ended.load(Relaxed) as usize)
+    /// With what the request behind those that are carried out was refused.
+    fn refusal(&self) -> Option<Code> {
+        let code = self.refused.load(Relaxed);
+        (self.cut.load(Relaxed) != u32::MAX).then_some(Code {
+            major: (code >> 16) as u16,
+            minor: code as u16,
+        })
     }
 
-    /// What the first request of those under way asks for.
+    /// Request `n` was refused so: those behind it are not carried out.
+    pub(crate) fn cut(&self, n: u16, code: Code) {
+        let packed = u32::from(code.major) << 16 | u32::from(code.minor);
+        self.refused.store(packed, Relaxed);
+        self.cut.store(n.into(), Relaxed);
+    }
+
+    /// What the first of its requests asks for.
     pub(crate) fn op(&self) -> WorkOp {
         let remote = self.remote(0);
         match self.op {
@@ -391,28 +412,25 @@ impl Work {
         }
     }
 
-    /// The peer's memory that request `n` of those under way accesses; 0 for a message.
+    /// The peer's memory that request `n` accesses; 0 for a message.
     pub(crate) fn remote(&self, n: u16) -> u64 {
         if self.count > 1 {
-            return self.remotes.get(self.at(n)).copied().unwrap_or(0);
+            return self.remotes.get(usize::from(n)).copied().unwrap_or(0);
         }
         self.op.remote()
     }
 
-    /// The first `n` of its requests that are under way have ended so; others are left. As [`Ticket::complete`].
-    pub(crate) fn complete_part(&self, n: u16, outcome: Result<(), Code>) {
-        let Ticket::Ring(ticket) = &self.ticket else {
-            return;
+    /// What is under way has ended so, and with it the work. As [`Ticket::complete`].
+    pub(crate) fn complete(&self, outcome: Result<(), Code>) {
+        let Some(code) = self.refusal() else {
+            return self.ticket.complete(outcome);
         };
-        let ended = self.ended.load(Relaxed).saturating_add(n.into());
-        self.ended.store(ended, Relaxed);
-        ticket.complete_part(n.into(), outcome);
-    }
-
-    /// Whether other requests wait for the one under way, each alone.
-    pub(crate) fn is_first(&self) -> bool {
-        let rest = u32::from(self.count).saturating_sub(self.ended.load(Relaxed));
-        self.is_alone() && rest > 1
+        if let Ticket::Ring(ticket) = &self.ticket {
+            ticket.complete_part(self.count().into(), outcome);
+            ticket.complete_part(1, Err(code));
+            return ticket.complete(Err(Code::ABORTED));
+        }
+        self.ticket.complete(Err(code));
     }
 
     fn is_alone(&self) -> bool {
@@ -470,7 +488,7 @@ impl Work {
             Local::Buffer(pages) => each(pages, offset, len),
             Local::Region(region, first) => {
                 let base = match self.count > 1 {
-                    true => *self.offsets.get(self.at(number)).ok_or(EINVAL)?,
+                    true => *self.offsets.get(usize::from(number)).ok_or(EINVAL)?,
                     false => *first,
                 };
                 each(region.pages(), base.checked_add(offset).ok_or(EINVAL)?, len)
@@ -520,10 +538,10 @@ impl Work {
         skb: &mut SkBuff,
     ) -> Result {
         match &self.local {
-            // Several requests are small, so that each is in a packet from its first byte on.
+            // Several writes are small, so that each is in a packet from its first byte on.
             Local::Region(region, _) if copied && self.count() > 1 => {
-                let requests = self.at(0)..self.at(self.count());
-                let offsets = self.offsets.get(requests).ok_or(EINVAL)?;
+                let offsets = self.offsets.get(..usize::from(self.count()));
+                let offsets = offsets.ok_or(EINVAL)?;
                 return region.pages().append(offsets, len, pad, skb);
             }
             Local::Inline(data) => {

@@ -20,7 +20,7 @@ use kernel::{
 
 use crate::{
     proto::Code,
-    work::{FlowId, Small, Work, WorkOp},
+    work::{FlowId, Like, Ticket, Work, WorkOp},
 };
 
 /// No flow.
@@ -33,7 +33,7 @@ const BACKOFF_MAX: u64 = 20_000_000;
 /// The work whose transactions are being submitted or are under way.
 pub(super) struct Active {
     pub(super) work: ListArc<Work>,
-    /// More works of the same transaction, all [`Small`] and, as the first, in one packet. They
+    /// More works of the same transaction, all [`Like`] and, as the first, in one packet. They
     /// may be of other flows.
     pub(super) more: List<Work>,
     /// Requests of the works in all.
@@ -65,6 +65,8 @@ pub(super) struct Flow {
     sends: u32,
     /// Works under way, messages included.
     works: u32,
+    /// Those of them that would go again if the peer refused another one of their packet.
+    shared: u32,
     /// A message to a receive context is under way: no other follows before it ends.
     keyed: bool,
     /// The next message is the first of a run.
@@ -121,6 +123,7 @@ impl Flow {
             current: None,
             sends: 0,
             works: 0,
+            shared: 0,
             keyed: false,
             start: false,
             probing: false,
@@ -138,13 +141,13 @@ impl Flow {
 
     /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
     /// it has no place in their order. There is `room` for so many requests.
-    fn take_like(&mut self, like: Small, room: u32) -> Option<ListArc<Work>> {
+    fn take_like(&mut self, first: &Work, like: Like, room: u32) -> Option<ListArc<Work>> {
         let mut cursor = self.queue.cursor_front();
         let head = cursor.peek_next()?;
-        if head.small() != Some(like) || head.fence && self.works > 0 {
+        if head.like() != Some(like) || head.fence && self.works > 0 {
             return None;
         }
-        if u32::from(head.count()) > room {
+        if u32::from(head.count()) > room || !head.ticket.shares(&first.ticket) {
             return None;
         }
         self.works = self.works.saturating_add(1);
@@ -349,7 +352,8 @@ impl Flows {
         flow.not_before = 0;
         let sending = flow.sends > 0;
         let alone = !follow || flow.probing;
-        let busy = flow.keyed || !flow.refused.is_empty() || (alone && sending);
+        // A message says that all before it was done.
+        let busy = flow.keyed || flow.shared > 0 || !flow.refused.is_empty() || (alone && sending);
         let mut cursor = flow.queue.cursor_front();
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
@@ -416,9 +420,9 @@ impl Flows {
         Some(free)
     }
 
-    /// Adds to a started, [`Small`] work those that wait for the same, up to `max` requests in all, of
+    /// Adds to a started, [`Like`] work those that wait for the same, up to `max` requests in all, of
     /// its flow and of the next few.
-    pub(super) fn gather(&mut self, index: u32, like: Small, max: u32, now: u64) {
+    pub(super) fn gather(&mut self, index: u32, like: Like, max: u32, now: u64) {
         // It is one transaction, so its flow can go on.
         self.close(index);
         let Flows { flows, actives, .. } = self;
@@ -436,7 +440,7 @@ impl Flows {
                 break;
             }
             if flow.current.is_none() && flow.not_before <= now {
-                while let Some(work) = flow.take_like(like, room(active)) {
+                while let Some(work) = flow.take_like(&active.work, like, room(active)) {
                     work.set_slot(from);
                     active.count = active.count.saturating_add(work.count());
                     active.more.push_back(work);
@@ -444,12 +448,32 @@ impl Flows {
             }
             from = flow.next_ready;
         }
+        self.share(index, u32::saturating_add);
     }
 
-    /// Puts an ended work in front of its flow, to be done alone.
+    /// Counts what would go again, up or down.
+    fn share(&mut self, index: u32, by: fn(u32, u32) -> u32) {
+        let Flows { flows, actives, .. } = self;
+        let Some(Some(active)) = actives.get(index as usize) else {
+            return;
+        };
+        if active.more.is_empty() || matches!(active.work.ticket, Ticket::Ring(_)) {
+            return;
+        }
+        let more = active.more.iter().map(|work| work.slot());
+        for slot in Iterator::chain(iter::once(active.flow), more) {
+            if let Some(flow) = flows.get_mut(slot as usize) {
+                flow.shared = by(flow.shared, 1);
+            }
+        }
+    }
+
+    /// Puts an ended work in front of its flow again.
     pub(super) fn repeat(&mut self, work: ListArc<Work>) {
         let index = work.slot();
-        work.set_alone();
+        if let Ticket::Socket(_) = work.ticket {
+            work.set_alone();
+        }
         if let Some(flow) = self.flow(index) {
             flow.queue.push_front(work);
             self.wake(index);
@@ -484,6 +508,7 @@ impl Flows {
 
     /// Takes an ended, closed work out of the table and wakes its flow.
     pub(super) fn finish(&mut self, index: u32) -> Option<Active> {
+        self.share(index, u32::saturating_sub);
         let active = self.actives.get_mut(index as usize)?.take()?;
         self.free_active = index;
         for work in active.more.iter() {

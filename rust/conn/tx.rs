@@ -9,7 +9,7 @@ use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
     qp::Mark,
     ring,
-    work::{Patience, Small, Work, WorkOp},
+    work::{Like, Patience, Ticket, Work, WorkOp},
 };
 
 /// The message operation of v0.4, to ask the core how long one may be.
@@ -133,12 +133,12 @@ impl Inner {
     }
 
     /// How many such requests a packet has room for.
-    pub(super) fn per_packet(&self, small: Small) -> u32 {
-        let op = match small.read {
+    pub(super) fn per_packet(&self, like: Like) -> u32 {
+        let op = match like.read {
             true => ReqOp::Read { address: 0 },
-            false => self.write_op(0, small.len),
+            false => self.write_op(0, like.len),
         };
-        self.proto.per_packet(&op, small.len)
+        self.proto.per_packet(&op, like.len)
     }
 
     /// Submits the next transaction of an active work.
@@ -149,8 +149,7 @@ impl Inner {
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op());
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
-        let (small, solicited) = (active.work.small(), active.work.solicited);
-        let count = active.work.count();
+        let (like, solicited) = (active.work.like(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } => {
@@ -221,13 +220,9 @@ impl Inner {
         if len == 0 && rest > 0 {
             return Part::Failed(Code::RESOURCES);
         }
-        if let Some(small) = small {
-            let max = self.proto.per_packet(&op, small.len);
-            if u32::from(count) <= max {
-                self.flows.gather(index, small, max, now);
-            } else if let Some(active) = self.flows.active(index) {
-                active.work.set_alone();
-            }
+        if let Some(like) = like.filter(|_| tail == 0 && submitted == 0) {
+            let max = self.proto.per_packet(&op, like.len);
+            self.flows.gather(index, like, max, now);
         }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }
@@ -281,7 +276,7 @@ impl Inner {
             return;
         };
         if active.count > 1 {
-            return self.small_ended(index, result, failed_op);
+            return self.several_ended(index, result, failed_op);
         }
         active.transactions = active.transactions.saturating_sub(1);
         if let Some(value) = original {
@@ -298,19 +293,16 @@ impl Inner {
         }
     }
 
-    /// A transaction of several works has ended. When the peer has refused one of them, the writes
-    /// before it are done [proto 4.18], and all others are repeated alone: what one may not do is
-    /// no fault of the others.
-    fn small_ended(&mut self, index: u32, result: Result<(), Code>, failed_op: Option<u32>) {
+    /// A transaction of several requests has ended. When the peer has refused one of them, the writes
+    /// before it are done [proto 4.18]; of those behind it nothing comes any more if they are of the same queue pair,
+    /// so that none overtakes what follows. All others go again: what one may not do is no fault of the others.
+    fn several_ended(&mut self, index: u32, result: Result<(), Code>, failed_op: Option<u32>) {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
-        let running = self.is_running();
-        let done = match (failed_op, active.work.op()) {
-            (Some(failed), WorkOp::Write { .. }) if running => Some(failed),
-            (Some(_), _) if running => Some(0),
-            _ => None,
-        };
+        let refused = failed_op.filter(|_| self.is_running()).zip(result.err());
+        let writes = matches!(active.work.op(), WorkOp::Write { .. });
+        let ring = matches!(active.work.ticket, Ticket::Ring(_));
         active.work.set_slot(active.flow);
         let mut works = active.more;
         works.push_front(active.work);
@@ -320,18 +312,21 @@ impl Inner {
         while let Some(work) = works.pop_front() {
             let first = number;
             number = number.saturating_add(work.count().into());
-            if let Some(done) = done.filter(|done| *done < number) {
-                // CAST: A packet has few.
-                let done = done.saturating_sub(first) as u16;
-                work.complete_part(done, Ok(()));
-                again.push_back(work);
-                continue;
-            }
-            let outcome = match done {
-                Some(_) => Ok(()),
-                None => result,
+            let outcome = match refused {
+                None => Some(result),
+                Some((at, _)) if number <= at => writes.then_some(Ok(())),
+                Some((at, code)) if first <= at => {
+                    // CAST: A packet has few.
+                    let n = at.saturating_sub(first) as u16;
+                    work.cut(n, code);
+                    (writes || n == 0).then_some(Ok(()))
+                }
+                Some(_) => ring.then_some(Err(Code::ABORTED)),
             };
-            Work::complete_with(work, &mut endings, outcome);
+            match outcome {
+                Some(outcome) => Work::complete_with(work, &mut endings, outcome),
+                None => again.push_back(work),
+            }
         }
         while let Some(work) = again.pop_back() {
             self.flows.repeat(work);
@@ -362,23 +357,13 @@ impl Inner {
         let placed = active.told;
         let work = active.work;
         match active.error {
-            error if work.is_first() => {
-                work.complete_part(1, error.map_or(Ok(()), Err));
-                if self.is_running() {
-                    work.set_slot(active.flow);
-                    self.flows.repeat(work);
-                } else {
-                    // Nothing was tried of the others.
-                    work.ticket.complete(Err(error.unwrap_or(Code::ABORTED)));
-                }
-            }
             None => Work::complete_with(work, &mut ring::Endings::new(), Ok(())),
             Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
                 work.set_placed(placed);
                 self.flows.refuse(active.flow, work);
             }
-            Some(code) => work.ticket.complete(Err(code)),
+            Some(code) => work.complete(Err(code)),
         }
         if let Some(end) = self.flows.restart_run(active.flow, now) {
             self.resume = self.resume.min(end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Works that are made of submissions: small ones that follow each other and are alike become one.
+//! Works that are made of submissions: those that follow each other and are alike become one.
 
 use kernel::list::{List, ListArc};
 
@@ -8,7 +8,7 @@ use super::{entry, regions::Lookup};
 use crate::{
     conn::Conn,
     kapi::ring::Sqe,
-    work::{Draft, Small, Work},
+    work::{Draft, Like, Work},
 };
 
 /// Works that are posted at a go, at least: those that follow leave in another burst.
@@ -28,7 +28,7 @@ pub(super) struct Making {
     /// Index behind the last submission.
     end: u32,
     /// How many of a kind have room in a packet, as was found last.
-    fit: Option<(Small, u32)>,
+    fit: Option<(Like, u32)>,
     made: List<Work>,
     /// How many those are.
     count: usize,
@@ -55,14 +55,7 @@ impl Making {
     }
 
     /// Adds the work of submission `index`, whose like can be one with it, as many as `conn` packs.
-    pub(super) fn begin(
-        &mut self,
-        draft: Draft,
-        index: u32,
-        entry: &Sqe,
-        like: Small,
-        conn: &Conn,
-    ) {
+    pub(super) fn begin(&mut self, draft: Draft, index: u32, entry: &Sqe, like: Like, conn: &Conn) {
         if index.wrapping_add(1) == self.end {
             return self.push(draft);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two sides and small requests from A to B, for tests in C: what they leave in the
+ * Two sides and requests from A to B, for tests in C: what they leave in the
  * memory of both is foreseen, and their completions are compared with what was
  * asked for.
  */
@@ -38,6 +38,8 @@ struct sides {
 	uint32_t len[PLACES];		/* of the requests */
 	uint8_t op[PLACES];
 };
+
+static const int both[] = { SUPERP_OP_WRITE, SUPERP_OP_READ };
 
 static inline int qp_up(struct sides *sides)
 {
@@ -81,6 +83,30 @@ static inline void sides_down(struct sides *sides)
 	context_close(&sides->a.context);
 	context_close(&sides->b.context);
 	conn_down(sides->cid);
+}
+
+static inline int sides_begin(struct sides *sides, const struct conn_options *options)
+{
+	sides->options = options;
+	sides->local = malloc(AREA);
+	sides->remote = malloc(AREA);
+	sides->cid = conn_id();
+	/* A link that is cut for a while, in a slow home, is not dead. */
+	if (!sides->local || !sides->remote ||
+	    node_param(&node_a, "pdl_dead_time", "60000000000"))
+		return -1;
+	return sides_up(sides);
+}
+
+static inline void sides_end(struct sides *sides)
+{
+	link_clean();
+	node_param(&node_a, "pdl_dead_time", "5000000000");
+	node_param(&node_a, "tal_max_ops_per_pkt", "8");
+	node_param(&node_a, "tal_max_pkt_per_trans", "32");
+	sides_down(sides);
+	free(sides->local);
+	free(sides->remote);
 }
 
 /* With another connection, which has this parameter. */

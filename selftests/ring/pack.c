@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Small requests that follow each other in a ring share packets, and each has its own outcome. */
+/* Requests that follow each other in a ring share packets, and each has its own outcome. */
 #include "superp_requests.h"
 
 FIXTURE(pack)
@@ -29,29 +29,12 @@ FIXTURE_VARIANT_ADD(pack, udp6_unordered)
 
 FIXTURE_SETUP(pack)
 {
-	struct sides *sides = &self->sides;
-
-	sides->options = &variant->options;
-	sides->local = malloc(AREA);
-	sides->remote = malloc(AREA);
-	ASSERT_NE(NULL, sides->local);
-	ASSERT_NE(NULL, sides->remote);
-	/* A link that is cut for a while, in a slow home, is not dead. */
-	ASSERT_EQ(0, node_param(&node_a, "pdl_dead_time", "60000000000"));
-	sides->cid = conn_id();
-	ASSERT_EQ(0, sides_up(sides));
+	ASSERT_EQ(0, sides_begin(&self->sides, &variant->options));
 }
 
 FIXTURE_TEARDOWN(pack)
 {
-	struct sides *sides = &self->sides;
-
-	link_clean();
-	node_param(&node_a, "pdl_dead_time", "5000000000");
-	node_param(&node_a, "tal_max_ops_per_pkt", "8");
-	sides_down(sides);
-	free(sides->local);
-	free(sides->remote);
+	sides_end(&self->sides);
 }
 
 /* Requests of one doorbell, @each of which share a packet. */
@@ -75,7 +58,6 @@ static void share(struct __test_metadata *const _metadata, struct sides *sides, 
 	EXPECT_EQ(count, conn_counter(sides->cid, SUPERP_A_CONN_STATS_TX_OPS) - ops);
 }
 
-static const int both[] = { SUPERP_OP_WRITE, SUPERP_OP_READ };
 TEST_F_TIMEOUT(pack, those_of_one_doorbell__share_packets, slowly(60))
 {
 	static const unsigned int counts[] = { 1, 2, 7, 8, 9, 33, 60, 256 };
@@ -92,7 +74,9 @@ TEST_F_TIMEOUT(pack, those_of_one_doorbell__share_packets, slowly(60))
 			if (!strict || sizes[i] >= 16)
 				share(_metadata, sides, both[op], 60, sizes[i], PER_PACKET);
 		}
-		share(_metadata, sides, both[op], 60, SMALL + 1, 1);
+		/* A read has its bytes in the answer, which may have several packets. */
+		share(_metadata, sides, both[op], 60, SMALL + 1,
+		      both[op] == SUPERP_OP_READ ? PER_PACKET : 1);
 	}
 }
 
@@ -110,6 +94,69 @@ TEST_F_TIMEOUT(pack, operations_per_packet__as_many_share, slowly(60))
 		for (op = 0; op < ARRAY_SIZE(both); op++) {
 			share(_metadata, sides, both[op], 60, 64, limits[i].each);
 			share(_metadata, sides, both[op], 256, SMALL, limits[i].each);
+		}
+	}
+}
+
+/* As many as have an answer of no more packets than a transaction may have. */
+TEST_F_TIMEOUT(pack, long_reads__share_a_request, slowly(60))
+{
+	static const struct {
+		const char *packets;
+		uint32_t len;
+		unsigned int count, each;
+	} cases[] = {
+		{ "32", 15000, 8, 8 },
+		{ "32", 65000, 2, 2 },
+		{ "8", 15000, 8, 4 },
+		{ "8", 20000, 6, 2 },
+		{ "8", 40000, 3, 1 },
+	};
+	struct sides *sides = &self->sides;
+	unsigned int i, n, bad;
+
+	for (n = 0; n < ARRAY_SIZE(cases); n++) {
+		unsigned int count = cases[n].count, each = cases[n].each;
+		uint32_t len = cases[n].len;
+
+		ASSERT_EQ(0, sides_again(sides, "tal_max_pkt_per_trans", cases[n].packets));
+		/* At first none of them is refused. */
+		for (bad = count; bad <= count; bad--) {
+			uint64_t packets = transactions(sides);
+
+			memories_clear(sides);
+			pattern_fill(sides->b.memory, AREA, n);
+			pattern_fill(sides->remote, AREA, n);
+			for (i = 0; i < count; i++) {
+				size_t from = i == bad ? AREA - len + 1 : 1000 * i + 7;
+				struct superp_sqe entry = sqe_of(SUPERP_OP_READ, &sides->a.mr,
+								 i * len, &sides->b.mr, from, len);
+
+				entry.token = TOKEN + i;
+				sides->op[i] = SUPERP_OP_READ;
+				sides->len[i] = len;
+				ASSERT_EQ(true, sq_put(&sides->a.qp, &entry));
+			}
+			ASSERT_EQ(0, ring_bell(sides));
+			for (i = 0; i < count; i++) {
+				bool together = i / each == bad / each;
+
+				if (!together || i < bad)
+					memcpy(sides->local + i * len,
+					       sides->remote + 1000 * i + 7, len);
+				ASSERT_EQ(true, i == bad ? is_refused(sides, i) :
+						together && i > bad ? is_aborted(sides, i) :
+						ends(sides, i, 0, 0, 0)) {
+					TH_LOG("%u of %u bytes, refused %u", count, len, bad);
+				}
+			}
+			ASSERT_EQ(true, all_ended(sides));
+			ASSERT_EQ(true, memories_right(sides));
+			if (bad < count) {
+				ASSERT_EQ(0, qp_again(sides));
+			} else {
+				EXPECT_EQ((count + each - 1) / each, transactions(sides) - packets);
+			}
 		}
 	}
 }
@@ -425,327 +472,6 @@ TEST_F_TIMEOUT(pack, fence__waits_for_all_that_share_packets, slowly(60))
 		ASSERT_EQ(true, memories_right(sides)) {
 			TH_LOG("the fence is at %u", at);
 		}
-	}
-}
-
-/* Which of the first requests are refused, as bits, where 24 go in three packets. */
-static const uint32_t refusals[] = {
-	1 << 0, 1 << 3, 1 << 7, 1 << 8, 1 << 15, 1 << 16, 1 << 23,
-	/* Several in a packet, and in several ones. */
-	1 << 2 | 1 << 5, 1 << 7 | 1 << 8, 0x010101, 0x808080, 0x00ff00, 0x555555, 0xffffff,
-};
-
-TEST_F_TIMEOUT(pack, refused_by_the_peer__the_others_are_done_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { COUNT = 24 };
-	unsigned int i, n, good;
-
-	for (n = 0; n < ARRAY_SIZE(both) * ARRAY_SIZE(refusals); n++) {
-		uint64_t bytes = mr_written(sides->b.context.fd, sides->b.mr.key);
-		uint32_t bad = refusals[n / 2];
-		int op = both[n % 2];
-
-		ASSERT_EQ(0, put_all(sides, op, COUNT, 64, bad));
-		ASSERT_EQ(0, ring_bell(sides));
-		for (i = 0; i < COUNT; i++) {
-			bool refused = bad >> i & 1;
-
-			ASSERT_EQ(true, refused ? is_refused(sides, i) : succeeds(sides, i)) {
-				TH_LOG("opcode %d, refused %#x", op, bad);
-			}
-		}
-		ASSERT_EQ(true, all_ended(sides));
-		EXPECT_EQ(true, qp_failed(&sides->a.qp));
-		ASSERT_EQ(true, memories_right(sides));
-		bytes = mr_written(sides->b.context.fd, sides->b.mr.key) - bytes;
-		/* None twice, as a count of bytes tells. */
-		good = COUNT - __builtin_popcount(bad);
-		EXPECT_EQ(op == SUPERP_OP_READ ? 0 : 64 * good, bytes);
-		/* What comes afterwards. */
-		ASSERT_EQ(0, put_all(sides, op, 9, 64, 0));
-		ASSERT_EQ(0, ring_bell(sides));
-		for (i = 0; i < 9; i++)
-			ASSERT_EQ(true, is_aborted(sides, i));
-		ASSERT_EQ(0, qp_again(sides));
-	}
-}
-
-TEST_F_TIMEOUT(pack, refused_by_the_peer__is_told_of_unsignaled_ones, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { COUNT = 24 };
-	unsigned int i, n;
-
-	for (n = 0; n < ARRAY_SIZE(both) * ARRAY_SIZE(refusals); n++) {
-		uint32_t bad = refusals[n / 2];
-		int op = both[n % 2];
-		int ms = WAIT_MS;
-
-		ASSERT_EQ(0, put_all(sides, op, COUNT, 64, bad));
-		for (i = 0; i < COUNT; i++)
-			((struct superp_sqe *)sides->a.qp.sq.array)
-				[(sides->a.qp.sq.index - 1 - i) % ENTRIES].flags = 0;
-		ASSERT_EQ(0, ring_bell(sides));
-		for (i = 0; i < COUNT; i++) {
-			if (!(bad >> i & 1)) {
-				done(sides, i);
-				continue;
-			}
-			ASSERT_EQ(true, is_refused(sides, i));
-		}
-		while (ring_used(&sides->a.qp.sq) && ms--)
-			usleep(1000);
-		ASSERT_EQ(true, all_ended(sides));
-		ASSERT_EQ(true, memories_right(sides));
-		ASSERT_EQ(0, qp_again(sides));
-	}
-}
-
-/* Of doorbells that waited, and so share packets with each other. */
-TEST_F_TIMEOUT(pack, refused_of_several_doorbells__the_others_are_done_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { BELL = 3, COUNT = 240, FIRST = 32 * BELL };
-	unsigned int i, n, bad;
-
-	/* All places in a packet of two doorbells. */
-	for (n = 0; n < ARRAY_SIZE(both) * 2 * BELL; n++) {
-		uint64_t bytes = mr_written(sides->b.context.fd, sides->b.mr.key);
-		int op = both[n % 2];
-
-		bad = FIRST + 10 * BELL + n / 2;
-		memories_clear(sides);
-		ASSERT_EQ(0, answers_lost(true));
-		for (i = 0; i < COUNT; i++) {
-			struct superp_sqe entry = request(sides, op, i, 64);
-
-			if (i == bad)
-				entry.remote_addr = sides->b.mr.rma_addr + AREA - 63;
-			ASSERT_EQ(true, sq_put(&sides->a.qp, &entry));
-			if (i % BELL == BELL - 1)
-				ASSERT_EQ(0, ring_bell(sides));
-		}
-		ASSERT_EQ(0, answers_lost(false));
-		for (i = 0; i < COUNT; i++) {
-			ASSERT_EQ(true, i == bad ? is_refused(sides, i) : succeeds(sides, i)) {
-				TH_LOG("opcode %d, refused %u", op, bad);
-			}
-		}
-		ASSERT_EQ(true, all_ended(sides));
-		ASSERT_EQ(true, memories_right(sides));
-		bytes = mr_written(sides->b.context.fd, sides->b.mr.key) - bytes;
-		EXPECT_EQ(op == SUPERP_OP_READ ? 0 : 64 * (COUNT - 1), bytes);
-		ASSERT_EQ(0, qp_again(sides));
-	}
-}
-
-TEST_F_TIMEOUT(pack, not_allowed_here__those_before_are_done, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	static const unsigned int places[] = { 0, 1, 3, 7, 8, 9, 23, 31, 32, 33, 39 };
-	/* The kinds, and what they end with; the last one is none of writes. */
-	static const struct {
-		int major, minor, error;
-	} codes[] = {
-		{ SUPERP_ERR_ACCESS, 2, EACCES },	/* out of bounds, by a byte */
-		{ SUPERP_ERR_ACCESS, 2, EACCES },	/* and in front of them */
-		{ SUPERP_ERR_ACCESS, 1, EACCES },	/* no region */
-		{ SUPERP_ERR_MALFORMED, 0, EBADMSG },	/* an operand */
-		{ SUPERP_ERR_MALFORMED, 0, EBADMSG },	/* an immediate that is none */
-		{ SUPERP_ERR_MALFORMED, 0, EBADMSG },	/* a reserved field */
-		{ SUPERP_ERR_ACCESS, 3, EACCES },	/* a region that is not to be changed */
-	};
-	enum { COUNT = 40, KINDS = ARRAY_SIZE(codes) };
-	struct superp_mr_reg constant;
-	unsigned int i, n;
-
-	ASSERT_EQ(0, mr_reg(sides->a.context.fd, sides->a.memory, AREA, 0, &constant));
-	for (n = 0; n < ARRAY_SIZE(both) * KINDS * ARRAY_SIZE(places); n++) {
-		uint64_t bytes = mr_written(sides->b.context.fd, sides->b.mr.key);
-		unsigned int bad = places[n / 2 / KINDS], kind = n / 2 % KINDS;
-		int op = both[n % 2];
-
-		if (kind == KINDS - 1 && op == SUPERP_OP_WRITE)
-			continue;
-		memories_clear(sides);
-		for (i = 0; i < COUNT; i++) {
-			struct superp_sqe entry = request(sides, op, i, 64);
-
-			if (i == bad && kind == 0)
-				entry.local_addr = sides->a.mr.addr + AREA - 63;
-			else if (i == bad && kind == 1)
-				entry.local_addr = sides->a.mr.addr - 1;
-			else if (i == bad && kind == 2)
-				entry.local_key ^= 0x10000;
-			else if (i == bad && kind == 3)
-				entry.operand = 1;
-			else if (i == bad && kind == 4)
-				entry.imm = 1;
-			else if (i == bad && kind == 5)
-				entry.rsvd2 = 1;
-			else if (i == bad && kind == 6)
-				entry.local_key = constant.key;
-			ASSERT_EQ(true, sq_put(&sides->a.qp, &entry));
-		}
-		ASSERT_EQ(0, ring_bell(sides));
-		for (i = 0; i < COUNT; i++) {
-			ASSERT_EQ(true, i < bad ? succeeds(sides, i) :
-					i > bad ? is_aborted(sides, i) :
-					ends(sides, i, codes[kind].major, codes[kind].minor,
-					     codes[kind].error)) {
-				TH_LOG("opcode %d, kind %u at %u", op, kind, bad);
-			}
-		}
-		ASSERT_EQ(true, all_ended(sides));
-		EXPECT_EQ(true, qp_failed(&sides->a.qp));
-		ASSERT_EQ(true, memories_right(sides));
-		bytes = mr_written(sides->b.context.fd, sides->b.mr.key) - bytes;
-		EXPECT_EQ(op == SUPERP_OP_READ ? 0 : 64 * bad, bytes);
-		ASSERT_EQ(0, qp_again(sides));
-	}
-}
-
-/*
- * @count requests end with their connection, each once: how many were done. Those of @bad, bits,
- * are refused, unless they are aborted, too.
- */
-static unsigned int all_end(struct __test_metadata *const _metadata, struct sides *sides, int op,
-			    unsigned int count, uint32_t bad)
-{
-	struct superp_cqe completion;
-	unsigned int i, successes = 0;
-	const uint8_t *at;
-
-	for (i = 0; i < count; i++) {
-		int major = outcome(sides, i, &completion);
-		bool refused = i < 32 && bad >> i & 1;
-
-		if (major == SUPERP_ERR_ABORTED) {
-			EXPECT_TRUE(completion.error == ECONNRESET ||
-				    completion.error == ETIMEDOUT);
-			continue;
-		}
-		EXPECT_EQ(refused ? SUPERP_ERR_ACCESS : 0, major);
-		if (refused)
-			continue;
-		at = op == SUPERP_OP_READ ? sides->a.memory + local_at(i) :
-					    sides->b.memory + remote_at(i);
-		EXPECT_EQ(-1, pattern_check(at, 64, i));
-		successes++;
-	}
-	EXPECT_EQ(true, all_ended(sides));
-	EXPECT_EQ(true, qp_failed(&sides->a.qp));
-	return successes;
-}
-
-TEST_F_TIMEOUT(pack, connection_ends__each_fails_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	unsigned int op;
-
-	for (op = 0; op < ARRAY_SIZE(both); op++) {
-		ASSERT_EQ(0, answers_lost(true));
-		ASSERT_EQ(0, put_all(sides, both[op], ENTRIES, 64, 0));
-		ASSERT_EQ(0, ring_bell(sides));
-		conn_down(sides->cid);
-		EXPECT_EQ(0, all_end(_metadata, sides, both[op], ENTRIES, 0));
-		ASSERT_EQ(0, answers_lost(false));
-		ASSERT_EQ(0, sides_again(sides, "tal_max_ops_per_pkt", "15"));
-	}
-}
-
-TEST_F_TIMEOUT(pack, peer_is_dead__each_fails_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	unsigned int op;
-
-	for (op = 0; op < ARRAY_SIZE(both); op++) {
-		ASSERT_EQ(0, sides_again(sides, "pdl_dead_time", "500000000"));
-		ASSERT_EQ(0, answers_lost(true));
-		ASSERT_EQ(0, put_all(sides, both[op], ENTRIES, 64, 0));
-		ASSERT_EQ(0, ring_bell(sides));
-		EXPECT_EQ(0, all_end(_metadata, sides, both[op], ENTRIES, 0));
-		ASSERT_EQ(0, answers_lost(false));
-	}
-}
-
-/* One of each packet is refused, and when the connection ends the others go alone. */
-TEST_F_TIMEOUT(pack, connection_ends_after_refusals__each_completes_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { COUNT = 32, BAD = 0x04040404, TIMES = 8 };
-	unsigned int n, successes = 0;
-
-	for (n = 0; n < TIMES; n++) {
-		ASSERT_EQ(0, link_netem("delay 2ms"));
-		ASSERT_EQ(0, put_all(sides, both[n % 2], COUNT, 64, BAD));
-		ASSERT_EQ(0, ring_bell(sides));
-		/* The refusal takes a round trip, and each that goes alone another one. */
-		usleep(3000 * n);
-		conn_down(sides->cid);
-		successes += all_end(_metadata, sides, both[n % 2], COUNT, BAD);
-		link_clean();
-		ASSERT_EQ(0, sides_again(sides, "tal_max_ops_per_pkt", "8"));
-	}
-	/* Not all the same, or this is no test. */
-	EXPECT_LT(0, successes);
-	EXPECT_GT(TIMES * (COUNT - 4), successes);
-}
-
-/* As before, but the connection stays, so that nothing completes for the want of it. */
-TEST_F_TIMEOUT(pack, peer_is_dead_after_refusals__each_completes_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { COUNT = 32, BAD = 0x01010101 };
-	unsigned int op, successes;
-
-	for (op = 0; op < ARRAY_SIZE(both); op++) {
-		ASSERT_EQ(0, sides_again(sides, "pdl_dead_time", "500000000"));
-		ASSERT_EQ(0, link_netem("delay 30ms"));
-		ASSERT_EQ(0, put_all(sides, both[op], COUNT, 64, BAD));
-		ASSERT_EQ(0, ring_bell(sides));
-		while (!qp_failed(&sides->a.qp))
-			usleep(1000);
-		ASSERT_EQ(0, answers_lost(true));
-		successes = all_end(_metadata, sides, both[op], COUNT, BAD);
-		EXPECT_GT(COUNT - 4, successes);
-		link_clean();
-	}
-}
-
-/* The connection stops when some are to go alone, and goes on with them in its next life. */
-TEST_F_TIMEOUT(pack, connection_starts_anew__each_is_done_once, slowly(60))
-{
-	struct sides *sides = &self->sides;
-	enum { COUNT = 32, BAD = 0x02000800 };
-	unsigned int i, n;
-
-	for (n = 0; n < 8; n++) {
-		uint64_t bytes = mr_written(sides->b.context.fd, sides->b.mr.key);
-		int op = both[n % 2];
-
-		ASSERT_EQ(0, link_netem("delay 2ms"));
-		ASSERT_EQ(0, put_all(sides, op, COUNT, 64, BAD));
-		ASSERT_EQ(0, ring_bell(sides));
-		usleep(3000 * n);
-		ASSERT_EQ(0, conn_both(SUPERP_CMD_CONN_STOP, sides->cid,
-				       SUPERP_CONN_STATE_STOPPED));
-		ASSERT_EQ(0, conn_both(SUPERP_CMD_CONN_RESET, sides->cid,
-				       SUPERP_CONN_STATE_CREATED));
-		ASSERT_EQ(0, conn_both(SUPERP_CMD_CONN_START, sides->cid,
-				       SUPERP_CONN_STATE_ESTABLISHED));
-		link_clean();
-		for (i = 0; i < COUNT; i++) {
-			bool refused = BAD >> i & 1;
-
-			ASSERT_EQ(true, refused ? is_refused(sides, i) : succeeds(sides, i));
-		}
-		ASSERT_EQ(true, all_ended(sides));
-		ASSERT_EQ(true, memories_right(sides));
-		bytes = mr_written(sides->b.context.fd, sides->b.mr.key) - bytes;
-		EXPECT_EQ(op == SUPERP_OP_READ ? 0 : 64 * (COUNT - 2), bytes);
-		ASSERT_EQ(0, qp_again(sides));
 	}
 }
 
