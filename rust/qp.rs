@@ -14,7 +14,7 @@ use crate::{
     kapi::{errno::eaddrinuse, process::Process, skb::SkBuff, timer},
     node::Node,
     proto::Code,
-    ring::{Claim, Queue},
+    ring::{Bytes, Claim, Queue},
     socket::{Endpoint, EndpointInfo},
     MAX_MESSAGE,
 };
@@ -122,7 +122,11 @@ impl Qp {
     ) -> Result<(), Refused> {
         match &self.end {
             End::Socket(endpoint) => endpoint.deliver(from, message, beside),
-            End::Ring(queue) => queue.deliver(from, message, beside),
+            End::Ring(queue) => {
+                queue.deliver(from, Bytes::all(&message), beside)?;
+                message.consume();
+                Ok(())
+            }
         }
     }
 

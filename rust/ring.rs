@@ -47,7 +47,7 @@ use crate::{
 use cq::Cq;
 pub(crate) use queue::Queue;
 use queue::{Left, Params, Peer};
-pub(crate) use receive::Claim;
+pub(crate) use receive::{Bytes, Claim};
 use regions::Regions;
 use srq::Srq;
 pub(crate) use ticket::{Endings, Ticket};

@@ -25,6 +25,7 @@ use crate::{
     },
     qp::{Beside, MsgMeta, Qp, Refused},
     region::{self, Nearby},
+    ring::{Bytes, Queue},
     MAX_MESSAGE,
 };
 
@@ -83,6 +84,17 @@ impl Target<'_> {
     ) -> Result<(), Code> {
         let delivered = qp.deliver(&self.meta(), message, beside);
         self.answer(qpn, ext, delivered)?;
+        count(&mut self.stats.rx_messages, 1);
+        Ok(())
+    }
+
+    /// Copies a message that is all in this packet to where the program wants it, or refuses it.
+    fn deliver_here(&mut self, to: &Queue, segment: &Segment, data: Block) -> Result<(), Code> {
+        let ext = segment.ext.as_ref();
+        let (skb, at) = self.part.at(data.offset);
+        let bytes = Bytes::new(skb, at, data.len);
+        let delivered = to.deliver(&self.meta(), bytes, Beside::Mark(mark(ext)));
+        self.answer(segment.qp, ext.is_some(), delivered)?;
         count(&mut self.stats.rx_messages, 1);
         Ok(())
     }
@@ -165,10 +177,9 @@ impl Target<'_> {
         }
     }
 
-    /// Begins the assembly of a transaction's message, or refuses it.
-    fn begin(&mut self, segment: &Segment) -> Result<Assembly, Code> {
+    /// Lets the message of a transaction begin, or refuses it; whether there is room for it is not asked yet.
+    fn admit(&mut self, qp: &Qp, segment: &Segment) -> Result<(), Code> {
         let qpn = segment.qp;
-        let qp = self.queue_pair(qpn)?;
         let ext = segment.ext.as_ref();
         self.give_up(segment);
         if ext.is_some_and(|e| e.message_len > qp.max_message()) {
@@ -179,6 +190,13 @@ impl Target<'_> {
         } else if self.rx.is_refusing(qpn) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
+        Ok(())
+    }
+
+    /// Begins the assembly of a transaction's message, or refuses it.
+    fn begin(&mut self, qp: Arc<Qp>, segment: &Segment) -> Result<Assembly, Code> {
+        let qpn = segment.qp;
+        let ext = segment.ext.as_ref();
         // Later transactions of a message that was let in are let in.
         if self.rx.partial(qpn).is_none() {
             match self.several {
@@ -351,7 +369,12 @@ impl Owner for Target<'_> {
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let begun = matches!(self.rx.slot(segment.xid), Some(Some(_)));
         if !begun {
-            let assembly = self.begin(&segment)?;
+            let qp = self.queue_pair(segment.qp)?;
+            self.admit(&qp, &segment)?;
+            if let (true, Some(queue)) = (segment.whole && !self.several, qp.ring()) {
+                return self.deliver_here(queue, &segment, data);
+            }
+            let assembly = self.begin(qp, &segment)?;
             if let Some(slot) = self.rx.slot(segment.xid) {
                 *slot = Some(assembly);
             }

@@ -17,6 +17,8 @@ pub struct Segment {
     pub qp: u32,
     /// Place in a segmented message; `None` for the plain operation, whose message is the transaction.
     pub ext: Option<SegmentExt>,
+    /// It is the only packet and operation of its transaction, and the whole message.
+    pub whole: bool,
 }
 
 /// Place of a piece in a segmented message.

@@ -46,6 +46,26 @@ impl Receiving {
     }
 }
 
+/// Bytes of a packet.
+#[derive(Copy, Clone)]
+pub(crate) struct Bytes<'a> {
+    skb: &'a SkBuff,
+    at: usize,
+    len: usize,
+}
+
+impl<'a> Bytes<'a> {
+    /// `len` of them, from `at` on. What is not there cannot be copied.
+    pub(crate) fn new(skb: &'a SkBuff, at: usize, len: usize) -> Self {
+        Bytes { skb, at, len }
+    }
+
+    /// All of them.
+    pub(crate) fn all(skb: &'a SkBuff) -> Self {
+        Bytes::new(skb, 0, skb.len())
+    }
+}
+
 /// Where receive entries come from.
 pub(super) enum Source {
     Own(Ring<Rqe>),
@@ -254,11 +274,11 @@ impl Queue {
         }
     }
 
-    /// As [`crate::qp::Qp::deliver`].
+    /// Puts a message where the program wants it, as [`crate::qp::Qp::deliver`].
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
-        message: SkBuff,
+        message: Bytes<'_>,
         beside: Beside,
     ) -> Result<(), Refused> {
         // Its regions have not the right to receive.
@@ -288,17 +308,16 @@ impl Queue {
         mut receiving: GuardBh<'_, Receiving>,
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
-        message: SkBuff,
+        message: Bytes<'_>,
         beside: Beside,
     ) -> Result<(), Refused> {
-        let placed = buffer(entry, message.len() as u64)
-            .and_then(|len| self.place(entry, segment, 0, &message).map(|()| len));
+        let placed = buffer(entry, message.len as u64)
+            .and_then(|len| self.place(entry, segment, 0, message).map(|()| len));
         match placed {
             Ok(len) => {
                 self.received(rq, &mut receiving, entry.token, Ok(len), beside);
                 drop(receiving);
                 self.rx_messages.add(1, Relaxed);
-                message.consume();
                 Ok(())
             }
             Err(code) => Err(self.misplaced(rq, receiving, entry, code)),
@@ -355,9 +374,9 @@ impl Queue {
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
         offset: u64,
-        bytes: &SkBuff,
+        bytes: Bytes<'_>,
     ) -> Result<(), Code> {
-        let len = bytes.len();
+        let len = bytes.len;
         if entry.segments == 0 {
             let whole = Segment {
                 addr: entry.addr,
@@ -392,7 +411,7 @@ impl Queue {
         &self,
         piece: Segment,
         offset: u64,
-        bytes: &SkBuff,
+        bytes: Bytes<'_>,
         first: usize,
         len: usize,
     ) -> Result<(), Code> {
@@ -406,7 +425,7 @@ impl Queue {
         let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
         region
             .pages()
-            .copy_from_skb(offset, bytes, first, len)
+            .copy_from_skb(offset, bytes.skb, bytes.at.saturating_add(first), len)
             .map_err(|_| Code::RESOURCES)
     }
 }
@@ -452,7 +471,9 @@ impl Claim {
         let (rq, receiving) = self.queue.claimed()?;
         let ring = rq.source.own().ok_or(Refused::NoQp)?;
         let segment = |number| ring.segment(self.index, number);
-        let placed = self.queue.place(&self.entry, segment, first, bytes);
+        let placed = self
+            .queue
+            .place(&self.entry, segment, first, Bytes::all(bytes));
         placed.map_err(|code| {
             self.ended = true;
             self.queue.misplaced(rq, receiving, &self.entry, code)

@@ -236,6 +236,7 @@ impl<A: Slabs> Target<A> {
                     opnum: 0,
                     qp: send.qp,
                     ext: Some(ext),
+                    whole: false,
                 };
                 owner.send_qp(segment, data)
             }),
@@ -342,12 +343,15 @@ impl<A: Slabs> Target<A> {
     ) -> Result<usize, Code> {
         let (xid, seqno) = (tal.xid, tal.seqno);
         let slot = self.slots.get_mut(xid.into()).ok_or(Code::RESOURCES)?;
-        let segment = |qp, ext| Segment {
+        let alone = seqno == 0 && tal.eom && tal.num_ops == 1;
+        let segment = |qp, ext: Option<SegmentExt>, len| Segment {
             xid,
             seqno,
             opnum,
             qp,
             ext,
+            whole: alone
+                && ext.is_none_or(|ext| (ext.offset, ext.message_len as usize) == (0, len)),
         };
         match op {
             Op::Read(read) => {
@@ -363,7 +367,7 @@ impl<A: Slabs> Target<A> {
             // See `place_writes`.
             Op::Write(_) => return Err(Code::MALFORMED),
             Op::Send(send) => owner.send(xid, send.key, send.offset, block)?,
-            Op::SendQp(send) => owner.send_qp(segment(send.qp, None), block)?,
+            Op::SendQp(send) => owner.send_qp(segment(send.qp, None, block.len), block)?,
             Op::WriteExt(write) => {
                 let flags = write.flags;
                 block.len = block.len.saturating_sub(flags.pad.into());
@@ -402,7 +406,7 @@ impl<A: Slabs> Target<A> {
             Op::SendQpExt(send) => {
                 block.len = block.len.saturating_sub(send.flags.pad.into());
                 let ext = piece(&send, &mut block)?;
-                owner.send_qp(segment(send.qp, Some(ext)), block)?;
+                owner.send_qp(segment(send.qp, Some(ext), block.len), block)?;
             }
             Op::Atomic(atomic) => {
                 let kind = AtomicKind::from_u8(atomic.kind).ok_or(Code::MALFORMED_ATOMIC)?;

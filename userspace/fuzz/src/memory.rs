@@ -4,7 +4,7 @@
 use crate::request::{data, Submitted};
 use std::collections::{HashMap, HashSet};
 use superp_proto::wire::{Op, Opcode, TalHeader, FIXED_LEN};
-use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Segment};
+use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Segment, SegmentExt};
 
 /// First address; from there `READABLE` bytes of a pattern, then `WRITABLE` bytes.
 pub(crate) const BASE: u64 = 0x00ab_cdef_0000;
@@ -256,6 +256,9 @@ impl Owner for Delivery<'_> {
             (segment.xid, segment.seqno, segment.opnum, segment.qp),
             (tal.xid, tal.seqno, opnum, qp)
         );
+        let alone = (tal.seqno, tal.eom, tal.num_ops) == (0, true, 1);
+        let all = |ext: SegmentExt| (ext.offset, ext.message_len as usize) == (0, data.len);
+        assert_eq!(segment.whole, alone && segment.ext.is_none_or(all));
         // An empty message has a block of 16 bytes, 15 of which the flags can call padding.
         let source = match data.len {
             0 => &[],
@@ -288,6 +291,7 @@ impl Owner for Delivery<'_> {
         };
         parts.sort_by_key(|(segment, _)| (segment.seqno, segment.opnum));
         let first = parts[0].0;
+        assert!(!first.whole || parts.len() == 1);
         let data = parts.into_iter().flat_map(|(_, data)| data).collect();
         self.memory.messages.push(Message { first, data });
         Ok(())

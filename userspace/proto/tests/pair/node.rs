@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     pub(crate) context_bytes: u64,
     partial: HashMap<u16, Vec<(Segment, Vec<u8>)>>,
     pub(crate) messages: Vec<Message>,
+    /// Bytes of those that were said to be whole when their packet came.
+    pub(crate) whole: Vec<usize>,
     pub(crate) immediates: Vec<Immediate>,
     /// Atomics carried out, with the value that each found.
     pub(crate) atomics: Vec<(Atomic, u64)>,
@@ -138,6 +140,9 @@ impl Owner for Delivery<'_> {
             return Err(Code::NO_QUEUE_PAIR);
         }
         let data = self.data(data).to_vec();
+        if segment.whole {
+            self.memory.whole.push(data.len());
+        }
         let parts = self.memory.partial.entry(segment.xid).or_default();
         parts.push((segment, data));
         Ok(())

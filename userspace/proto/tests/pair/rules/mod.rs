@@ -4,6 +4,7 @@
 mod answers;
 mod delivery;
 mod ending;
+mod messages;
 mod numbers;
 mod packing;
 mod transactions;

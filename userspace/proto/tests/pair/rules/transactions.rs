@@ -3,30 +3,10 @@
 
 use super::*;
 use crate::link::LinkConfig;
-use crate::node::{Message, BAD_KEY, BAD_QP, DRY_QP, MEMORY};
+use crate::node::{BAD_KEY, BAD_QP, DRY_QP, MEMORY};
 use crate::pair::{A, B};
 use crate::{MS, SECOND};
 use superp_proto::{Barrier, BrokenCause, Code, DropReason, Payload, Request, SubmitError};
-
-fn message(op: ReqOp, len: usize) -> Message {
-    let (qp, part, imm) = match op {
-        ReqOp::SendQp { qp } => (qp, None, None),
-        ReqOp::SendQpExt {
-            qp,
-            offset,
-            message_len,
-            imm,
-            ..
-        } => (qp, Some((offset, message_len)), imm),
-        _ => unreachable!("not a message"),
-    };
-    Message {
-        qp,
-        data: bytes(len),
-        part,
-        imm,
-    }
-}
 
 #[test]
 fn peer_that_never_completes_a_transaction_is_given_up() {
@@ -345,80 +325,6 @@ fn extensions_are_refused_by_name_where_they_are_off() {
         "unknown opcode: extension not enabled"
     );
     assert_eq!(pair.ends[B].memory.placed[0], 0);
-}
-
-#[test]
-fn messages_of_every_short_length_arrive_exactly() {
-    let mut pair = Pair::clean(&ext());
-    let mut expected = Vec::new();
-    for len in (0..40).chain([1451, 1452, 1453, 1460, 5000]) {
-        let op = send_ext(len as u32);
-        expected.push(message(op, len));
-        pair.submit(A, op, bytes(len));
-        pair.run_until(MS, Pair::all_complete);
-    }
-    pair.settle();
-    assert_eq!(pair.ends[B].memory.messages, expected);
-}
-
-#[test]
-fn message_over_several_transactions_is_told_its_place() {
-    let mut pair = Pair::clean(&ext());
-    let len = 100_000u32;
-    let step = pair.ends[A].conn.max_request_len(&send_ext(len)) as u32;
-    assert!(step < len);
-    let data = bytes(len as usize);
-    let mut offset = 0;
-    while offset < len {
-        let end = (offset + step).min(len);
-        let op = ReqOp::SendQpExt {
-            qp: 5,
-            offset,
-            message_len: len,
-            imm: None,
-            solicited: false,
-            start: offset == 0,
-        };
-        pair.submit(A, op, data[offset as usize..end as usize].to_vec());
-        offset = end;
-    }
-    pair.settle();
-    let parts = &pair.ends[B].memory.messages;
-    let mut got: Vec<u8> = Vec::new();
-    for part in parts {
-        assert_eq!(part.part, Some((got.len() as u32, len)));
-        got.extend(&part.data);
-    }
-    assert_eq!(got, data);
-}
-
-#[test]
-fn contradictory_message_length_is_malformed() {
-    let mut pair = Pair::clean(&ext());
-    pair.trace = true;
-    let segment = |offset: u32, len: u32, pad: u8| {
-        let mut op = vec![5, 0, 0, pad, 0, 0, 0, 0];
-        op.extend(offset.to_le_bytes());
-        op.extend(len.to_le_bytes());
-        op.extend([1; 16]);
-        op
-    };
-    let cases = [(0, 10, 0), (11, 10, 15), (4, 10, 9), (u32::MAX, 10, 0)];
-    for (xid, (offset, len, pad)) in (0u16..).zip(cases) {
-        let header = tal(Opcode::SendQpExt, true, 1, 0, xid);
-        let op = segment(offset, len, pad);
-        let received = inject(&mut pair, B, pdl(xid.into(), u32::MAX), header, &op);
-        assert_eq!(received, Received::Dropped(DropReason::TransactionFailed));
-    }
-    let header = tal(Opcode::SendQpExt, true, 1, 0, 4);
-    let op = segment(4, 10, 10);
-    let received = inject(&mut pair, B, pdl(4, u32::MAX), header, &op);
-    assert_eq!(received, Received::Delivered);
-    let codes = pair.log.iter().filter_map(|entry| match entry.2.payload {
-        Payload::Error(op) => Some((op.major, op.minor)),
-        _ => None,
-    });
-    assert_eq!(codes.collect::<Vec<_>>(), [(1, 1); 4]);
 }
 
 #[test]
