@@ -398,6 +398,7 @@ impl Context {
         create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
         let made = Qp::new(End::Ring(queue.clone())).and_then(|qp| {
             self.qps.insert(id, qp.clone())?;
+            self.hub.page.cover(id);
             create.qpn = self.node.qp_bind(&qp, create.qpn)?;
             write_argument(arg, &create)
         });

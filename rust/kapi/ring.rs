@@ -177,7 +177,11 @@ impl Drop for Shared {
 }
 
 /// The page of a context: bits of queues.
-pub(crate) struct CtxPage(Arc<Shared>);
+pub(crate) struct CtxPage {
+    shared: Arc<Shared>,
+    /// Words of `bell` that have bits of queue pairs.
+    bells: Atomic<u32>,
+}
 
 /// Words of a set of bits.
 const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
@@ -185,20 +189,29 @@ const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
 impl CtxPage {
     /// With no bit set. Process context.
     pub(crate) fn new() -> Result<CtxPage> {
-        Shared::new(mem::size_of::<c::superp_ctx_page>()).map(CtxPage)
+        Ok(CtxPage {
+            shared: Shared::new(mem::size_of::<c::superp_ctx_page>())?,
+            bells: Atomic::new(0),
+        })
+    }
+
+    /// There is a queue pair `qp`. Process context; the caller serialises.
+    pub(crate) fn cover(&self, qp: u32) {
+        let words = (qp / 64).saturating_add(1);
+        self.bells
+            .store(words.max(self.bells.load(Relaxed)), Relaxed);
     }
 
     /// The memory.
     pub(crate) fn memory(&self) -> &Arc<Shared> {
-        &self.0
+        &self.shared
     }
 
     /// Takes the bits of queue pairs whose doorbell was rung, 64 at a time: the number of the first of
     /// the 64, and their bits. Leaves out those of which there are none.
     pub(crate) fn take_bells(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let words = self.words(mem::offset_of!(c::superp_ctx_page, bell));
-        // CAST: A small constant.
-        (0..WORDS as u32)
+        (0..self.bells.load(Relaxed))
             .zip(words.into_iter().flatten())
             .filter(|(_, word)| word.load(Relaxed) != 0)
             .map(|(i, word)| (i.wrapping_mul(64), word.xchg(0, Full)))
@@ -224,7 +237,7 @@ impl CtxPage {
         if bit >= c::SUPERP_MAX_RING_QPS {
             return;
         }
-        if let Some(words) = self.0.at::<[u64; WORDS]>(offset) {
+        if let Some(words) = self.shared.at::<[u64; WORDS]>(offset) {
             // SAFETY: The word of the bit is inside of the memory.
             unsafe { c::superp_shared_set_bit(words.as_ptr().cast(), bit) }
         }
@@ -232,7 +245,7 @@ impl CtxPage {
 
     /// The set of bits at `offset`.
     fn words(&self, offset: usize) -> Option<&[Atomic<u64>; WORDS]> {
-        let words = self.0.at::<[Atomic<u64>; WORDS]>(offset)?;
+        let words = self.shared.at::<[Atomic<u64>; WORDS]>(offset)?;
         // SAFETY: Valid and aligned; kernel and program access it atomically.
         Some(unsafe { words.as_ref() })
     }

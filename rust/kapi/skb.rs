@@ -219,8 +219,11 @@ impl Burst {
 
 impl Drop for Burst {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is not used afterwards.
-        unsafe { c::superp_skb_free_list(self.first) }
+        // As a rule there are none left.
+        if !self.first.is_null() {
+            // SAFETY: By the type invariant; it is not used afterwards.
+            unsafe { c::superp_skb_free_list(self.first) }
+        }
     }
 }
 

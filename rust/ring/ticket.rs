@@ -138,6 +138,17 @@ impl Endings {
         }
     }
 
+    /// Completes a work of a ring of which there are no others; as [`Ticket::complete`].
+    pub(crate) fn one(work: ListArc<Work>, outcome: Result<(), Code>) {
+        let work::Ticket::Ring(ticket) = &work.ticket else {
+            return;
+        };
+        if let Some(ended) = ticket.end(u32::MAX, outcome) {
+            let queue = ticket.queue.clone();
+            queue.complete(&[ended], &mut [Work::spend(work)]);
+        }
+    }
+
     /// One more, of a ring; as [`Ticket::complete`].
     pub(crate) fn add(&mut self, work: ListArc<Work>, outcome: Result<(), Code>) {
         let work::Ticket::Ring(ticket) = &work.ticket else {
