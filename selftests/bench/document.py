@@ -31,6 +31,7 @@ def figure_rows():
     yield "frames, 64 KiB", ["frames-64KiB"]
     yield "frames, 1 MiB", ["frames-1MiB"]
     yield "frames of 64 bytes", ["frames-rate"]
+    yield "frames of 8 bytes, there and back", ["frames-latency"]
     yield "TCP, one stream", ["tcp-stream"]
     yield "TCP ping-pong, sleeping", ["tcp-pingpong-sleep"]
     yield "TCP ping-pong, spinning", ["tcp-pingpong-spin"]
@@ -75,6 +76,8 @@ def ratio_rows():
     yield "latency of a write to TCP's", [("sunh-write-latency", "tcp")], True, "0.2"
     yield "latency by perftest to rxe's", [("perftest-write-latency", "rxe")], False, "0.35"
     yield "latency, there and back, to half of that of rxe", [("sunh-write-latency", "rxe")], True, "0.35, poller"
+    yield "bare frames there and back, to latency of TCP", [("frames-latency", "tcp")], False, ""
+    yield "the same, to half of that of rxe", [("frames-latency", "rxe")], False, ""
     yield "rate of small writes, 15 in a packet, to rxe's", [("sunh-write-rate-packed", "rxe")], True, "20"
     for operation in ("write", "read"):
         of = [(f"perftest-{operation}-{size}", "rxe") for size in BOTH_SIZES]

@@ -33,14 +33,20 @@ def perf(cid, operation, kind, size, options=()):
     return measured
 
 
-def frames(size):
+def frames(size, answered=""):
     """The limit: nobody asks for them again."""
-    return lambda bench, seconds: (next(bench.frames_moved(size, seconds * 1000)), 0)
+    return lambda bench, seconds: (next(bench.frames_moved(size, seconds * 1000, answered)), 0)
+
+
+def connections(count):
+    """Small writes, of so many connections; what is sent again is not looked for."""
+    return lambda bench, seconds: (bench.superp_connections(count, seconds)["operations"], 0)
 
 
 OPERATIONS = {
     "frames, 64 KiB": frames(65536),
     "frames of 64 bytes": frames(64),
+    "frames of 8 bytes, there and back": frames(8, "answered"),
     "write of 64 KiB, SUNH": perf(measure.SUNH, "write", "bw", 65536),
     "write of 1 MiB, SUNH": perf(measure.SUNH, "write", "bw", 1 << 20),
     "read of 64 KiB, SUNH": perf(measure.SUNH, "read", "bw", 65536),
@@ -51,6 +57,7 @@ OPERATIONS = {
     "write of 64 bytes, packed": perf(measure.SUNH, "write", "rate", 64),
     "write of 64 bytes, not packed": perf(measure.UNPACKED, "write", "rate", 64),
     "write of 64 bytes, 15 in a packet": perf(measure.PACKED, "write", "rate", 64, measure.DEEP),
+    "write of 64 bytes, 1024 connections": connections(1024),
     "message of 64 bytes, SUNH": perf(measure.SUNH, "send", "rate", 64),
     "write of 8 bytes, alone, SUNH": perf(measure.SUNH, "write", "lat", 8),
     "write of 8 bytes, alone, UDP": perf(measure.UDP, "write", "lat", 8),

@@ -31,7 +31,7 @@ FRAME = 8900
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = {"64KiB": 64 * KIB, "1MiB": MIB}
 # Memory that messages go round in: of superp perf, and so of bare frames.
-SPAN = {64: 4 * KIB, 64 * KIB: 4 * MIB, MIB: 16 * MIB}
+SPAN = {8: 4 * KIB, 64: 4 * KIB, 64 * KIB: 4 * MIB, MIB: 16 * MIB}
 # The second node's memory is used from here on. QEMU's emulation finds a page by the low bits of its number. Those of
 # both ends, at one place in their huge pages, would be in each other's way in some runs and not in others, and a copy
 # from one to the other take twice as long.
@@ -161,15 +161,14 @@ class Bench:
         }[measure]()
         return value, self.retransmits(cid)
 
-    def superp_connections(self, count):
-        """Small writes a second, of as many connections, each with a queue pair."""
-        found = json.loads(
+    def superp_connections(self, count, seconds):
+        """Small writes of as many connections, each with a queue pair."""
+        return json.loads(
             self.nodes.superp(
                 1, "-j", "perf", "write", "rate", f"{MANY}.2", "--connections", str(count), "--qps", str(count),
-                "--size", "64", "--duration", str(self.ms / 1000), "--verify",
+                "--size", "64", "--duration", str(seconds), "--verify",
             )  # fmt: skip
         )
-        return found["operations-per-second"]
 
     def superp_processor(self, cid):
         """Seconds of processor time for each GiB written. Who waits sleeps; comparing would cost, too."""
@@ -190,10 +189,10 @@ class Bench:
             raise Absent("selftests/modules/frames.ko is not built")
         run("insmod", str(module))
 
-    def frames_moved(self, size, ms):
-        """Messages, bytes and ns; the module compares them."""
+    def frames_moved(self, size, ms, answered=""):
+        """Messages, bytes and ns; the module compares them. `answered`: one after the other."""
         control = "/sys/module/frames/parameters/run"
-        order = f"eth0 {size} {min(size, FRAME)} {SPAN[size]} {ms}"
+        order = f"eth0 {size} {min(size, FRAME)} {SPAN[size]} {ms} {answered}"
         run(*within(self.a, "sh", "-c", f"echo '{order}' >{control}"))
         return map(int, pathlib.Path(control).read_text().split())
 
@@ -201,6 +200,11 @@ class Bench:
         """Messages and bytes a second."""
         messages, moved, ns = self.frames_moved(size, self.ms)
         return messages / ns * 1e9, moved / ns * 1e9
+
+    def frames_latency(self):
+        """A frame there and one back, ns: the mean."""
+        messages, _, ns = self.frames_moved(8, self.ms, "answered")
+        return ns / messages
 
     # TCP
 
@@ -349,6 +353,7 @@ def processor_time(move):
 def figures(bench):
     """Name, unit, system, and what measures it: gives a value, or that and the retransmissions."""
     yield "frames-rate", "op/s", "frames", lambda: bench.frames(64)[0]
+    yield "frames-latency", "ns", "frames", bench.frames_latency
     for name, size in SIZES.items():
         yield f"frames-{name}", "B/s", "frames", lambda size=size: bench.frames(size)[1]
     for how, options in HOW.items():
@@ -374,7 +379,7 @@ def figures(bench):
     for connections in CONNECTIONS:
         yield (
             f"sunh-write-rate-{connections}conn", "op/s", "superp",
-            lambda connections=connections: bench.superp_connections(connections),
+            lambda count=connections: bench.superp_connections(count, bench.ms / 1000)["operations-per-second"],
         )  # fmt: skip
     for way, cid in (("sunh", SUNH), ("udp", UDP)):
         yield f"{way}-write-processor", "s/GiB", "superp", lambda cid=cid: bench.superp_processor(cid)

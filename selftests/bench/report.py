@@ -43,6 +43,9 @@ def bars(home):
         yield f"perftest-{what}", (f"sunh-{what}",), None
     yield "sunh-write-latency", ("rxe-write-latency",), None
     yield "sunh-write-rate", ("frames-rate",), None
+    # What no protocol could do better, beside the bars for it.
+    yield "frames-latency", ("tcp-pingpong-sleep", "tcp-pingpong-spin"), None
+    yield "frames-latency", ("rxe-write-latency",), None
     for queue_pairs in (16, 256):
         yield f"sunh-write-rate-{queue_pairs}qp", ("sunh-write-rate",), ">= 0.83"
     for connections in (64, 1024):

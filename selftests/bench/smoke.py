@@ -37,7 +37,7 @@ PERFTEST = (
     "perftest-write-rate",
 )  # fmt: skip
 PRESENT = (
-    "frames-rate", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
+    "frames-rate", "frames-latency", "frames-64KiB", "frames-1MiB", "tcp-stream", "tcp-pingpong-sleep", "tcp-pingpong-spin",
     "sunh-send-64KiB", "sunh-send-1MiB", "sunh-send-rate", "sunh-send-latency",
     "sunh-write-rate-16qp", "sunh-write-rate-256qp",
     "sunh-write-rate-64conn", "sunh-write-rate-1024conn", "sunh-write-processor", "udp-write-processor", "tcp-processor",

@@ -8,6 +8,9 @@
  * message after message from memory of SPAN bytes to the same place of another such memory. Reading it then
  * gives "MESSAGES BYTES NANOSECONDS". It fails with EIO if a frame was lost, with EBADMSG if the bytes of
  * both memories differ.
+ *
+ * With "answered" behind them a message is a single frame, the receiver sends an empty one back at once, and
+ * the sender waits for that before it sends the next: the shortest round trip.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -33,37 +36,14 @@ struct frames_job {
 	u32 size, payload, span;
 	u8 *from, *to;
 	struct page **pages;		/* of from */
-	atomic_long_t received;
+	struct net_device *dev;
+	bool answered;
+	/* Frames that came to the receiver, and answers to the sender. */
+	atomic_long_t received, answers;
 };
 
 static struct frames_job *frames_job;
 static u64 frames_messages, frames_bytes, frames_ns;
-
-static int frames_receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
-			  struct net_device *orig_dev)
-{
-	struct frames_job *job = READ_ONCE(frames_job);
-	u32 at, len;
-
-	if (!job || skb->pkt_type == PACKET_OTHERHOST || !pskb_may_pull(skb, FRAMES_HEADER))
-		goto drop;
-	at = get_unaligned_be32(skb->data);
-	len = get_unaligned_be32(skb->data + 4);
-	if (at > job->span || len > job->span - at || len > skb->len - FRAMES_HEADER ||
-	    skb_copy_bits(skb, FRAMES_HEADER, job->to + at, len))
-		goto drop;
-	atomic_long_inc(&job->received);
-	consume_skb(skb);
-	return NET_RX_SUCCESS;
-drop:
-	kfree_skb(skb);
-	return NET_RX_DROP;
-}
-
-static struct packet_type frames_type __read_mostly = {
-	.type = cpu_to_be16(FRAMES_TYPE),
-	.func = frames_receive,
-};
 
 static int frames_send(struct frames_job *job, struct net_device *dev, u32 at, u32 len)
 {
@@ -96,12 +76,46 @@ static int frames_send(struct frames_job *job, struct net_device *dev, u32 at, u
 	return dev_queue_xmit(skb) == NET_XMIT_SUCCESS ? 0 : -EIO;
 }
 
-/* Waits until at most this many of the sent frames are on their way. */
+static int frames_receive(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			  struct net_device *orig_dev)
+{
+	struct frames_job *job = READ_ONCE(frames_job);
+	u32 at, len;
+
+	if (!job || skb->pkt_type == PACKET_OTHERHOST || !pskb_may_pull(skb, FRAMES_HEADER))
+		goto drop;
+	at = get_unaligned_be32(skb->data);
+	len = get_unaligned_be32(skb->data + 4);
+	if (dev == job->dev) {
+		atomic_long_inc(&job->answers);
+		goto taken;
+	}
+	if (at > job->span || len > job->span - at || len > skb->len - FRAMES_HEADER ||
+	    skb_copy_bits(skb, FRAMES_HEADER, job->to + at, len))
+		goto drop;
+	atomic_long_inc(&job->received);
+	if (job->answered)
+		frames_send(job, dev, 0, 0);
+taken:
+	consume_skb(skb);
+	return NET_RX_SUCCESS;
+drop:
+	kfree_skb(skb);
+	return NET_RX_DROP;
+}
+
+static struct packet_type frames_type __read_mostly = {
+	.type = cpu_to_be16(FRAMES_TYPE),
+	.func = frames_receive,
+};
+
+/* Waits until at most this many of the sent frames have not come, or not been answered. */
 static int frames_wait(struct frames_job *job, long sent, long waiting)
 {
+	atomic_long_t *count = job->answered ? &job->answers : &job->received;
 	u64 end = ktime_get_ns() + NSEC_PER_SEC;
 
-	while (sent - atomic_long_read(&job->received) > waiting) {
+	while (sent - atomic_long_read(count) > waiting) {
 		if (ktime_get_ns() > end)
 			return -EIO;
 		cond_resched();
@@ -133,12 +147,12 @@ static int frames_go(struct frames_job *job, struct net_device *dev, u64 duratio
 		messages++;
 		if (job->span - at < job->size)
 			at = 0;
-		if (burst < FRAMES_BURST && !error)
+		if (burst < FRAMES_BURST && !error && !job->answered)
 			continue;
 		burst = 0;
 		local_bh_enable();
 		if (!error)
-			error = frames_wait(job, sent, FRAMES_WAITING);
+			error = frames_wait(job, sent, job->answered ? 0 : FRAMES_WAITING);
 		now = ktime_get_ns();
 	}
 	if (!error)
@@ -151,18 +165,21 @@ static int frames_go(struct frames_job *job, struct net_device *dev, u64 duratio
 
 static int frames_set(const char *text, const struct kernel_param *param)
 {
+	char name[IFNAMSIZ], answered[sizeof("answered")];
 	struct frames_job job = {};
-	char name[IFNAMSIZ];
 	struct net_device *dev;
 	u64 random = 1;
 	u32 ms, i, used;
-	int error;
+	int words, error;
 
 	frames_messages = 0;
 	frames_bytes = 0;
 	frames_ns = 0;
-	if (sscanf(text, "%15s %u %u %u %u", name, &job.size, &job.payload, &job.span, &ms) != 5 || !job.size ||
-	    !job.payload || job.size > job.span || job.span > FRAMES_MAX_SPAN)
+	words = sscanf(text, "%15s %u %u %u %u %8s", name, &job.size, &job.payload, &job.span, &ms, answered);
+	if (words < 5 || !job.size || !job.payload || job.size > job.span || job.span > FRAMES_MAX_SPAN)
+		return -EINVAL;
+	job.answered = words == 6;
+	if (job.answered && (strcmp(answered, "answered") || job.size > job.payload))
 		return -EINVAL;
 	dev = dev_get_by_name(current->nsproxy->net_ns, name);
 	if (!dev)
@@ -183,6 +200,7 @@ static int frames_set(const char *text, const struct kernel_param *param)
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
 		put_unaligned(random, (u64 *)(job.from + i));
 	}
+	job.dev = dev;
 	WRITE_ONCE(frames_job, &job);
 	error = frames_go(&job, dev, (u64)ms * NSEC_PER_MSEC);
 	WRITE_ONCE(frames_job, NULL);
@@ -210,7 +228,7 @@ static const struct kernel_param_ops frames_ops = {
 	.get = frames_get,
 };
 module_param_cb(run, &frames_ops, NULL, 0600);
-MODULE_PARM_DESC(run, "write DEVICE SIZE PAYLOAD SPAN MS to measure, read MESSAGES BYTES NANOSECONDS");
+MODULE_PARM_DESC(run, "write DEVICE SIZE PAYLOAD SPAN MS [answered] to measure, read MESSAGES BYTES NANOSECONDS");
 
 static int __init frames_init(void)
 {
