@@ -471,3 +471,37 @@ fn run_that_answers_more_than_was_asked_for_fails_the_read() {
     };
     assert_eq!(result, Err(Code::MALFORMED_REPLY));
 }
+
+#[test]
+fn run_that_tells_of_a_hole_is_taken_one_by_one() {
+    let config = Config::default();
+    let (mut hears, mut tells) = (Twins::new(&config), fresh(&config));
+    let write = Request {
+        op: ReqOp::Write { address: 0 },
+        count: 1,
+        len: 6000,
+        token: 1,
+    };
+    hears
+        .both(|conn| conn.submit(0, write))
+        .expect("there is room");
+    let sent: Vec<_> = std::iter::from_fn(|| hears.send(0)).collect();
+    assert!(sent.len() > 3);
+    for bytes in &sent[1..] {
+        bytes.give(&mut tells, &mut Deeds::default(), 0);
+    }
+    tells.submit(0, write).expect("there is room");
+    let packets = all(&mut tells);
+    assert!(packets.len() > 3 && packets.iter().all(|bytes| bytes.data > 0));
+    hears.take(MS, packets);
+    assert_eq!(hears.together, 0);
+    // What is lost is sent again, and then an acknowledgement is as in any run.
+    let again = hears.send(MS).expect("the one that was lost");
+    assert_eq!(again.head[4..8], sent[0].head[4..8]);
+    again.give(&mut tells, &mut Deeds::default(), MS);
+    tells.submit(MS, write).expect("there is room");
+    let packets = all(&mut tells);
+    let count = packets.len();
+    hears.take(MS, packets);
+    assert_eq!(hears.together, count);
+}
