@@ -146,14 +146,6 @@ static void same(const void *found, const void *wanted, size_t len,
 	fail("%s: byte %zu of %zu is %02x instead of %02x", what, i, len, a[i], b[i]);
 }
 
-static long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int socket_in(const char *name)
 {
 	struct node node = {};

@@ -6,24 +6,17 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
+#include "clock.h"
+
 #define MOST_SAMPLES (1u << 22)
 #define CALIBRATION_NS 50000000
 
 static uint64_t samples[MOST_SAMPLES];
-
-static inline uint64_t clock_now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
-}
 
 /* The processor's counter, if it ticks evenly; else 0. */
 static inline uint64_t ticks(void)

@@ -31,6 +31,8 @@
 #include <linux/superp.h>
 #include <linux/superp_netlink.h>
 
+#include "clock.h"
+
 /* A program that is no test by itself, but part of one, goes without. */
 #ifndef SUPERP_TEST_PLAIN
 #include "kselftest_harness.h"

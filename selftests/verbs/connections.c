@@ -10,6 +10,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
+#include "clock.h"
 #include "kselftest_harness.h"
 #include "superp_preloaded.h"
 
@@ -26,14 +27,6 @@ FIXTURE(connections)
 	struct rdma_cm_id *listener;
 	uint16_t port;
 };
-
-static long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static struct sockaddr_in name_of(const char *address, uint16_t port)
 {
