@@ -45,7 +45,9 @@ static int superp_cells_poll(struct napi_struct *napi, int budget)
 	skb_queue_splice_init(&cell->packets, &packets);
 	local_unlock_nested_bh(&cells->cell->lock);
 	work = min_t(int, skb_queue_len(&packets), budget - 1);
+	rcu_read_lock();
 	superp_cells_deliver(cells, &packets);
+	rcu_read_unlock();
 	napi_complete_done(napi, work);
 	return work;
 }
@@ -126,7 +128,7 @@ void superp_cells_free(struct superp_cells *cells)
  * One that is alone goes on at once, unless it would overtake others: a round of NAPI costs more than what
  * there is to gain.
  *
- * Context: softirq.
+ * Context: softirq, under RCU.
  */
 void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list, bool more)
 {

@@ -96,17 +96,12 @@ static void superp_demux_go(struct sk_buff *skb, struct dst_entry *dst, struct s
 	skb->destructor = sock_pfree;
 }
 
-/* Nothing else has a say in where it goes, and it is for the port. */
-static bool superp_demux_is_ours(const struct superp_demux *demux, const struct sk_buff *skb,
-				 u8 protocol)
+/* Nothing else has a say in where it goes, and it is for the port. Headers that were read before may have moved. */
+static bool superp_demux_is_ours(const struct superp_demux *demux, struct sk_buff *skb, u8 protocol,
+				 u32 headers)
 {
-	const struct udphdr *udp;
-	struct udphdr buffer;
-
-	if (protocol != IPPROTO_UDP || skb_dst(skb) || skb->sk)
-		return false;
-	udp = skb_header_pointer(skb, skb_transport_offset(skb), sizeof(buffer), &buffer);
-	return udp && udp->dest == demux->port;
+	return protocol == IPPROTO_UDP && !skb_dst(skb) && !skb->sk &&
+	       pskb_may_pull(skb, headers) && udp_hdr(skb)->dest == demux->port;
 }
 
 /* One packet, or a burst of ours, which is taken apart where it is taken in. */
@@ -137,22 +132,21 @@ static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
 	return skb->pkt_type == PACKET_HOST &&
 	       !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
 	       !superp_demux_policy(net, skb) && skb_csum_unnecessary(skb) &&
-	       superp_demux_is_whole(skb) &&
-	       pskb_may_pull(skb, sizeof(struct iphdr) + sizeof(struct udphdr)) &&
-	       ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
+	       superp_demux_is_whole(skb) && ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
 }
 
 static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
-	const struct iphdr *ip = ip_hdr(skb);
+	const u32 headers = sizeof(struct iphdr) + sizeof(struct udphdr);
 	const struct superp_demux_way *way;
 	struct superp_demux *demux = priv;
 	struct sock *sk = demux->sk4;
 	struct dst_entry *dst;
 
-	if (!superp_demux_is_ours(demux, skb, ip->protocol) || ip->ihl != 5 ||
-	    ip_is_fragment(ip) || fib4_has_custom_rules(state->net))
+	if (ip_hdr(skb)->ihl != 5 || ip_is_fragment(ip_hdr(skb)) ||
+	    !superp_demux_is_ours(demux, skb, ip_hdr(skb)->protocol, headers) ||
+	    fib4_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	way = rcu_dereference(*superp_demux_place4(demux, skb));
 	if (!superp_demux_is_of4(way, skb))
@@ -175,11 +169,12 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
+	const u32 headers = sizeof(struct ipv6hdr) + sizeof(struct udphdr);
 	const struct superp_demux_way *way;
 	struct superp_demux *demux = priv;
 	struct dst_entry *dst;
 
-	if (!superp_demux_is_ours(demux, skb, ipv6_hdr(skb)->nexthdr) ||
+	if (!superp_demux_is_ours(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
 	    fib6_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	way = rcu_dereference(*superp_demux_place6(demux, skb));

@@ -36,19 +36,14 @@ static int superp_ip_finish4(struct sk_buff *skb)
 	struct rtable *rt = skb_rtable(skb);
 	struct neighbour *neigh;
 	bool is_v6gw = false;
-	int err;
 
-	rcu_read_lock();
 	neigh = ip_neigh_for_gw(rt, skb, &is_v6gw);
 	if (IS_ERR(neigh)) {
-		err = PTR_ERR(neigh);
 		kfree_skb_reason(skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
-	} else {
-		sock_confirm_neigh(skb, neigh);
-		err = neigh_output(neigh, skb, is_v6gw);
+		return PTR_ERR(neigh);
 	}
-	rcu_read_unlock();
-	return err;
+	sock_confirm_neigh(skb, neigh);
+	return neigh_output(neigh, skb, is_v6gw);
 }
 
 /**
@@ -57,19 +52,22 @@ static int superp_ip_finish4(struct sk_buff *skb)
  * @skb: it, given up; it begins with its IP header, which lacks the length and the checksum, fits the
  *       MTU of its route, as one or as a burst, and has room for the device's header
  *
- * Context: process or softirq, bottom halves off.
+ * Context: process or softirq, bottom halves off, under RCU.
  * Return: as ip_local_out().
  */
 int superp_ip_output4(struct net *net, struct sk_buff *skb)
 {
-	struct net_device *dev = dst_dev(skb_dst(skb));
+	const struct dst_entry *dst = skb_dst(skb);
+	struct net_device *dev = dst_dev(dst);
+	struct iphdr *ip = ip_hdr(skb);
 	int err;
 
 	if (superp_ip_filtered4(net) || !superp_ip_plain4(skb_rtable(skb)))
 		return ip_local_out(net, NULL, skb);
 	__IP_INC_STATS(net, IPSTATS_MIB_OUTREQUESTS);
-	iph_set_totlen(ip_hdr(skb), skb->len);
-	ip_send_check(ip_hdr(skb));
+	iph_set_totlen(ip, skb->len);
+	ip->check = 0;
+	ip->check = ip_fast_csum(ip, ip->ihl);
 	skb->dev = dev;
 	skb->protocol = htons(ETH_P_IP);
 	/* What a rule keeps for later goes on there, past what is hooked. */
@@ -78,7 +76,7 @@ int superp_ip_output4(struct net *net, struct sk_buff *skb)
 	if (err != 1)
 		return err;
 	/* A rule may have sent it another way. */
-	if (dst_dev(skb_dst(skb)) != dev || !superp_ip_plain4(skb_rtable(skb)))
+	if (unlikely(skb_dst(skb) != dst))
 		return ip_output(net, NULL, skb);
 	__IP_UPD_PO_STATS(net, IPSTATS_MIB_OUT, skb->len);
 	return superp_ip_finish4(skb);

@@ -11,7 +11,7 @@ struct superp_cell;
 
 /**
  * struct superp_cells - packets that came in, until the round of the network stack in which they came is over
- * @deliver: hands packets on, in softirq; what it leaves is freed
+ * @deliver: hands packets on, in softirq and under RCU; what it leaves is freed
  * @dummy: stands for a device, for NAPI
  * @cell: of each processor
  */

@@ -7,7 +7,6 @@
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <net/arp.h>
-#include <net/dst_cache.h>
 #include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
@@ -20,6 +19,7 @@
 #include "kapi_burst.h"
 #include "kapi_ip.h"
 #include "kapi_path.h"
+#include "kapi_route.h"
 #include "kapi_run.h"
 
 #define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -33,7 +33,7 @@
  * @remote: the peer's address
  * @dev: the device; NULL if the route decides
  * @dev_tracker: of the reference to it
- * @dst_cache: the route, for UDP
+ * @route: the one that was taken last, for UDP, or NULL
  * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
  * @hash: tells this flow from others where the stack cannot look into the packet
  * @headroom: bytes that headers took most lately
@@ -47,7 +47,7 @@ struct superp_path {
 	struct in6_addr remote;
 	struct net_device *dev;
 	netdevice_tracker dev_tracker;
-	struct dst_cache dst_cache;
+	struct superp_route __rcu *route;
 	u32 priority;
 	u32 hash;
 	u32 headroom;
@@ -64,17 +64,11 @@ static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
 		WRITE_ONCE(path->headroom, headroom);
 }
 
-/* Both route lookups return with a reference, and want bottom halves off for the cache. */
-static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr)
+static noinline_for_stack const struct superp_route *
+superp_path_route4(struct superp_path *path)
 {
 	const struct superp_path_config *config = &path->config;
-	struct flowi4 fl4;
-	struct rtable *rt;
-
-	rt = dst_cache_get_ip4(&path->dst_cache, saddr);
-	if (rt)
-		return rt;
-	fl4 = (struct flowi4) {
+	struct flowi4 fl4 = {
 		.flowi4_oif = config->ifindex,
 		.flowi4_proto = IPPROTO_UDP,
 		.flowi4_dscp = inet_dsfield_to_dscp(config->tclass),
@@ -83,26 +77,21 @@ static struct rtable *superp_path_route4(struct superp_path *path, __be32 *saddr
 		.fl4_sport = htons(config->sport),
 		.fl4_dport = htons(config->dport),
 	};
+	struct in6_addr source;
+	struct rtable *rt;
+
 	rt = ip_route_output_key(path->net, &fl4);
 	if (IS_ERR(rt))
-		return rt;
-	dst_cache_set_ip4(&path->dst_cache, &rt->dst, fl4.saddr);
-	*saddr = fl4.saddr;
-	superp_path_note_headroom(path, LL_RESERVED_SPACE(rt->dst.dev) + rt->dst.header_len +
-				  SUPERP_UDP4_SIZE);
-	return rt;
+		return ERR_CAST(rt);
+	ipv6_addr_set_v4mapped(fl4.saddr, &source);
+	return superp_route_keep(&path->route, &rt->dst, 0, &source);
 }
 
-static struct dst_entry *superp_path_route6(struct superp_path *path, struct in6_addr *saddr)
+static noinline_for_stack const struct superp_route *
+superp_path_route6(struct superp_path *path)
 {
 	const struct superp_path_config *config = &path->config;
-	struct dst_entry *dst;
-	struct flowi6 fl6;
-
-	dst = dst_cache_get_ip6(&path->dst_cache, saddr);
-	if (dst)
-		return dst;
-	fl6 = (struct flowi6) {
+	struct flowi6 fl6 = {
 		.flowi6_oif = config->ifindex,
 		.flowi6_proto = IPPROTO_UDP,
 		.flowlabel = ip6_make_flowinfo(config->tclass, htonl(config->flow_label)),
@@ -111,14 +100,40 @@ static struct dst_entry *superp_path_route6(struct superp_path *path, struct in6
 		.fl6_sport = htons(config->sport),
 		.fl6_dport = htons(config->dport),
 	};
+	struct dst_entry *dst;
+
 	dst = ip6_dst_lookup_flow(path->net, NULL, &fl6, NULL);
 	if (IS_ERR(dst))
-		return dst;
-	dst_cache_set_ip6(&path->dst_cache, dst, &fl6.saddr);
-	*saddr = fl6.saddr;
-	superp_path_note_headroom(path, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len +
-				  SUPERP_UDP6_SIZE);
-	return dst;
+		return ERR_CAST(dst);
+	return superp_route_keep(&path->route, dst, rt6_get_cookie(dst_rt6_info(dst)),
+				 &fl6.saddr);
+}
+
+static u32 superp_path_headers(const struct superp_path *path)
+{
+	switch (path->config.encap) {
+	case SUPERP_PATH_UDP4:
+		return SUPERP_UDP4_SIZE;
+	case SUPERP_PATH_UDP6:
+		return SUPERP_UDP6_SIZE;
+	default:
+		return SUPERP_PATH_SUNH_SIZE;
+	}
+}
+
+/* That of a path over UDP, under RCU. */
+static const struct superp_route *superp_path_route(struct superp_path *path)
+{
+	const struct superp_route *route = superp_route_kept(&path->route);
+
+	if (route)
+		return route;
+	route = path->config.encap == SUPERP_PATH_UDP4 ? superp_path_route4(path) :
+							 superp_path_route6(path);
+	if (!IS_ERR(route))
+		superp_path_note_headroom(path, LL_RESERVED_SPACE(dst_dev(route->dst)) +
+					  route->dst->header_len + superp_path_headers(path));
+	return route;
 }
 
 /* Bytes left of an MTU, and of what the length field of UDP can say. */
@@ -128,9 +143,12 @@ static u32 superp_path_less(u32 mtu, u32 headers)
 	return min(mtu, U16_MAX - sizeof(struct udphdr));
 }
 
-static u32 superp_path_dst_mtu(const struct dst_entry *dst, u32 headers)
+static u32 superp_path_udp_mtu(const struct superp_path *path, const struct superp_route *route)
 {
-	return superp_path_less(min(dst_mtu(dst), READ_ONCE(dst_dev(dst)->mtu)), headers);
+	const struct dst_entry *dst = route->dst;
+
+	return superp_path_less(min(dst_mtu(dst), READ_ONCE(dst_dev(dst)->mtu)),
+				superp_path_headers(path));
 }
 
 static u32 superp_path_sunh_mtu(const struct superp_path *path)
@@ -178,7 +196,7 @@ static int superp_path_init(struct superp_path *path)
 	}
 	if (!sunh) {
 		path->headroom = LL_MAX_HEADER + SUPERP_UDP6_SIZE;
-		return dst_cache_init(&path->dst_cache, GFP_KERNEL);
+		return 0;
 	}
 
 	if (dev->type != ARPHRD_ETHER && dev->type != ARPHRD_LOOPBACK)
@@ -226,7 +244,7 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
  */
 void superp_path_free(struct superp_path *path)
 {
-	dst_cache_destroy(&path->dst_cache);
+	superp_route_forget(&path->route);
 	netdev_put(path->dev, &path->dev_tracker);
 	kfree(path);
 }
@@ -240,33 +258,16 @@ void superp_path_free(struct superp_path *path)
  */
 u32 superp_path_mtu(struct superp_path *path)
 {
-	struct dst_entry *dst;
-	struct in6_addr in6;
-	struct rtable *rt;
+	const struct superp_route *route;
 	u32 mtu = 0;
-	__be32 in4;
 
-	local_bh_disable();
-	switch (path->config.encap) {
-	case SUPERP_PATH_SUNH:
-		mtu = superp_path_sunh_mtu(path);
-		break;
-	case SUPERP_PATH_UDP4:
-		rt = superp_path_route4(path, &in4);
-		if (!IS_ERR(rt)) {
-			mtu = superp_path_dst_mtu(&rt->dst, SUPERP_UDP4_SIZE);
-			ip_rt_put(rt);
-		}
-		break;
-	case SUPERP_PATH_UDP6:
-		dst = superp_path_route6(path, &in6);
-		if (!IS_ERR(dst)) {
-			mtu = superp_path_dst_mtu(dst, SUPERP_UDP6_SIZE);
-			dst_release(dst);
-		}
-		break;
-	}
-	local_bh_enable();
+	if (path->config.encap == SUPERP_PATH_SUNH)
+		return superp_path_sunh_mtu(path);
+	rcu_read_lock();
+	route = superp_path_route(path);
+	if (!IS_ERR(route))
+		mtu = superp_path_udp_mtu(path, route);
+	rcu_read_unlock();
 	return mtu;
 }
 
@@ -298,37 +299,23 @@ static struct neighbour *superp_path_neigh(const struct superp_path *path)
  */
 void superp_path_resolve(struct superp_path *path)
 {
+	const struct in6_addr *remote = &path->remote;
+	const struct superp_route *route;
 	struct neighbour *neigh = NULL;
-	struct dst_entry *dst;
-	struct in6_addr in6;
-	struct rtable *rt;
-	__be32 in4;
 
-	/* The first for the cache of routes, the second for the table of neighbours. */
+	/* The first for the table of neighbours. */
 	local_bh_disable();
 	rcu_read_lock();
-	switch (path->config.encap) {
-	case SUPERP_PATH_SUNH:
-		if (path->config.has_mac || !netif_running(path->dev))
-			break;
+	if (path->config.encap != SUPERP_PATH_SUNH) {
+		route = superp_path_route(path);
+		if (!IS_ERR(route))
+			neigh = dst_neigh_lookup(route->dst, ipv6_addr_v4mapped(remote) ?
+							     (const void *)&remote->s6_addr32[3] :
+							     remote);
+	} else if (!path->config.has_mac && netif_running(path->dev)) {
 		neigh = superp_path_neigh(path);
 		if (IS_ERR(neigh) || !refcount_inc_not_zero(&neigh->refcnt))
 			neigh = NULL;
-		break;
-	case SUPERP_PATH_UDP4:
-		rt = superp_path_route4(path, &in4);
-		if (IS_ERR(rt))
-			break;
-		neigh = dst_neigh_lookup(&rt->dst, &path->remote.s6_addr32[3]);
-		ip_rt_put(rt);
-		break;
-	case SUPERP_PATH_UDP6:
-		dst = superp_path_route6(path, &in6);
-		if (IS_ERR(dst))
-			break;
-		neigh = dst_neigh_lookup(dst, &path->remote);
-		dst_release(dst);
-		break;
 	}
 	if (neigh) {
 		neigh_event_send(neigh, NULL);
@@ -482,21 +469,13 @@ static void superp_path_note_burst(struct superp_path *path, const struct net_de
 
 static void superp_path_ask_burst(struct superp_path *path)
 {
-	struct dst_entry *dst;
-	struct in6_addr in6;
-	struct rtable *rt;
-	__be32 in4;
+	const struct superp_route *route;
 
-	if (path->config.encap == SUPERP_PATH_UDP4) {
-		rt = superp_path_route4(path, &in4);
-		dst = IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
-	} else {
-		dst = superp_path_route6(path, &in6);
-	}
-	if (IS_ERR(dst))
-		return;
-	superp_path_note_burst(path, dst_dev(dst));
-	dst_release(dst);
+	rcu_read_lock();
+	route = superp_path_route(path);
+	if (!IS_ERR(route))
+		superp_path_note_burst(path, dst_dev(route->dst));
+	rcu_read_unlock();
 }
 
 /**
@@ -535,16 +514,9 @@ u32 superp_path_burst(struct superp_path *path, bool *whole)
 bool superp_path_up(const struct superp_path *path, u32 len)
 {
 	const struct net_device *dev = path->dev;
-	u32 headers = SUPERP_PATH_SUNH_SIZE;
 
-	if (!dev)
-		return true;
-	if (path->config.encap == SUPERP_PATH_UDP4)
-		headers = SUPERP_UDP4_SIZE;
-	else if (path->config.encap == SUPERP_PATH_UDP6)
-		headers = SUPERP_UDP6_SIZE;
-	return netif_running(dev) && netif_carrier_ok(dev) &&
-	       superp_path_less(READ_ONCE(dev->mtu), headers) >= len;
+	return !dev || (netif_running(dev) && netif_carrier_ok(dev) &&
+			superp_path_less(READ_ONCE(dev->mtu), superp_path_headers(path)) >= len);
 }
 
 /* What is left of a packet's way in must not go out with it. */
@@ -612,129 +584,105 @@ static void superp_path_push_udp(struct superp_path *path, struct sk_buff *skb,
 
 /*
  * These two are udp_tunnel_xmit_skb() and udp_tunnel6_xmit_skb(), which do not say whether the
- * device's queue has taken the packet. The route is given up.
+ * device's queue has taken the packet.
  */
-static int superp_path_output4(struct superp_path *path, struct sk_buff *skb, struct rtable *rt,
-			       __be32 saddr, const struct superp_udp_ip *header)
+static int superp_path_output4(struct superp_path *path, struct sk_buff *skb,
+			       const struct in6_addr *source, const struct superp_udp_ip *header)
 {
-	__be32 daddr = path->remote.s6_addr32[3];
+	__be32 saddr = source->s6_addr32[3], daddr = path->remote.s6_addr32[3];
+	const struct dst_entry *dst = skb_dst(skb);
 	struct iphdr *ip;
-	int err;
 
 	superp_path_push_udp(path, skb, header);
 	udp_hdr(skb)->check = ~udp_v4_check(skb->len, saddr, daddr, 0);
-	skb_dst_set(skb, &rt->dst);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
-
-	ip = skb_push(skb, sizeof(*ip));
+	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
 	ip->version = 4;
 	ip->ihl = sizeof(*ip) >> 2;
-	ip->frag_off = ip_mtu_locked(&rt->dst) ? 0 : htons(IP_DF);
+	ip->frag_off = ip_mtu_locked(dst) ? 0 : htons(IP_DF);
 	ip->protocol = IPPROTO_UDP;
 	ip->tos = header->tclass;
-	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(&rt->dst);
+	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(dst);
 	ip->saddr = saddr;
 	ip->daddr = daddr;
 	ip_select_ident_segs(path->net, skb, NULL, skb_shinfo(skb)->gso_segs ? : 1);
-	err = superp_ip_output4(path->net, skb);
-	return err > 0 ? net_xmit_errno(err) : err;
+	return superp_ip_output4(path->net, skb);
 }
 
 static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
-			       struct dst_entry *dst, const struct in6_addr *saddr,
-			       const struct superp_udp_ip *header)
+			       const struct in6_addr *source, const struct superp_udp_ip *header)
 {
 	struct ipv6hdr *ip;
-	int err;
 
 	superp_path_push_udp(path, skb, header);
-	skb_dst_set(skb, dst);
-	udp_hdr(skb)->check = ~udp_v6_check(skb->len, saddr, &path->remote, 0);
+	udp_hdr(skb)->check = ~udp_v6_check(skb->len, source, &path->remote, 0);
 	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
 	ip6_flow_hdr(ip, header->tclass, htonl(header->flow_label));
 	ip->nexthdr = IPPROTO_UDP;
-	ip->hop_limit = header->hop_limit ? : ip6_dst_hoplimit(dst);
-	ip->saddr = *saddr;
+	ip->hop_limit = header->hop_limit ? : ip6_dst_hoplimit(skb_dst(skb));
+	ip->saddr = *source;
 	ip->daddr = path->remote;
 	memset(skb->cb, 0, sizeof(struct inet6_skb_parm));
-	err = ip6_local_out(path->net, NULL, skb);
-	return err > 0 ? net_xmit_errno(err) : err;
+	return ip6_local_out(path->net, NULL, skb);
 }
 
-/* Makes one packet of the datagrams of a burst, with room for so many bytes of headers in front. */
-static int superp_path_join_udp(struct sk_buff *head, const struct dst_entry *dst, u32 headers)
+/* Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route. */
+static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
+				const struct superp_route *route)
 {
-	u32 mtu = superp_path_dst_mtu(dst, headers), len = 0;
+	u32 mtu = superp_path_udp_mtu(path, route), headers = superp_path_headers(path), len = 0;
+	struct net_device *dev = dst_dev(route->dst);
 	struct sk_buff *skb;
+	int err;
 
-	for (skb = head; skb; skb = skb->next) {
-		if (superp_run_packet_len(skb) > mtu)
+	superp_path_note_burst(path, dev);
+	if (head->next || skb_is_gso(head)) {
+		for (skb = head; skb; skb = skb->next) {
+			if (superp_run_packet_len(skb) > mtu)
+				return -EMSGSIZE;
+			len += skb->len;
+		}
+		/* The MTU may have grown since superp_path_burst(). */
+		if (len > IP_MAX_MTU - headers)
 			return -EMSGSIZE;
-		len += skb->len;
-	}
-	/* The MTU may have grown since superp_path_burst(). */
-	if (len > IP_MAX_MTU - headers)
+		superp_burst_join_udp(head, dev);
+	} else if (head->len > mtu) {
 		return -EMSGSIZE;
-	if (head->next || skb_is_gso(head))
-		superp_burst_join_udp(head, dst_dev(dst));
-	return skb_cow_head(head, LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len + headers);
+	}
+	err = skb_cow_head(head, LL_RESERVED_SPACE(dev) + route->dst->header_len + headers);
+	if (err)
+		return err;
+	skb_set_dst_pending_confirm(head, superp_path_take_confirmed(path));
+	skb_dst_set_noref(head, route->dst);
+	return 0;
 }
 
 /* The destination is the path's. So is the source, if there is none in the header. */
-static int superp_path_xmit_udp4(struct superp_path *path, struct sk_buff *skb,
-				 const struct superp_udp_ip *header)
+static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
+				const struct superp_udp_ip *header)
 {
 	const struct in6_addr *source = (const struct in6_addr *)header->source;
-	struct rtable *rt;
-	__be32 saddr;
+	const struct superp_route *route;
 	int err;
 
-	rt = superp_path_route4(path, &saddr);
-	if (IS_ERR(rt)) {
-		err = PTR_ERR(rt);
-		goto drop;
+	rcu_read_lock();
+	route = superp_path_route(path);
+	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route);
+	if (err) {
+		kfree_skb_list(skb);
+		goto out;
 	}
-	superp_path_note_burst(path, dst_dev(&rt->dst));
-	err = superp_path_join_udp(skb, &rt->dst, SUPERP_UDP4_SIZE);
-	if (err)
-		goto drop_route;
-	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	return superp_path_output4(path, skb, rt, source->s6_addr32[3] ? : saddr, header);
-
-drop_route:
-	ip_rt_put(rt);
-drop:
-	kfree_skb_list(skb);
-	return err;
-}
-
-static int superp_path_xmit_udp6(struct superp_path *path, struct sk_buff *skb,
-				 const struct superp_udp_ip *header)
-{
-	const struct in6_addr *source = (const struct in6_addr *)header->source;
-	struct dst_entry *dst;
-	struct in6_addr saddr;
-	int err;
-
-	dst = superp_path_route6(path, &saddr);
-	if (IS_ERR(dst)) {
-		err = PTR_ERR(dst);
-		goto drop;
-	}
-	superp_path_note_burst(path, dst_dev(dst));
-	err = superp_path_join_udp(skb, dst, SUPERP_UDP6_SIZE);
-	if (err)
-		goto drop_route;
-	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
-	return superp_path_output6(path, skb, dst, ipv6_addr_any(source) ? &saddr : source,
-				   header);
-
-drop_route:
-	dst_release(dst);
-drop:
-	kfree_skb_list(skb);
+	if (ipv6_addr_any(source))
+		source = &route->source;
+	err = path->config.encap == SUPERP_PATH_UDP4 ?
+		      superp_path_output4(path, skb, source, header) :
+		      superp_path_output6(path, skb, source, header);
+	if (err > 0)
+		err = net_xmit_errno(err);
+out:
+	rcu_read_unlock();
 	return err;
 }
 
@@ -758,8 +706,7 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 	/* Traffic Class and Hop Limit do not tell flows apart. */
 	superp_path_scrub(skb, header->tclass,
 			  jhash(header, offsetof(struct superp_udp_ip, tclass), 0));
-	return path->config.encap == SUPERP_PATH_UDP4 ? superp_path_xmit_udp4(path, skb, header) :
-							superp_path_xmit_udp6(path, skb, header);
+	return superp_path_xmit_udp(path, skb, header);
 }
 
 /**
@@ -789,12 +736,6 @@ int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 
 	skb->priority = path->priority;
 	__skb_set_sw_hash(skb, path->hash ^ hash_32(entropy, 32), true);
-	switch (config->encap) {
-	case SUPERP_PATH_UDP4:
-		return superp_path_xmit_udp4(path, skb, &header);
-	case SUPERP_PATH_UDP6:
-		return superp_path_xmit_udp6(path, skb, &header);
-	default:
-		return superp_path_xmit_sunh(path, skb, entropy);
-	}
+	return config->encap == SUPERP_PATH_SUNH ? superp_path_xmit_sunh(path, skb, entropy) :
+						   superp_path_xmit_udp(path, skb, &header);
 }

@@ -76,7 +76,7 @@ static struct sk_buff *superp_rx_next(struct sk_buff_head *frames, struct superp
  * @cells: where they were collected
  * @frames: these; those that nobody takes stay
  *
- * Context: softirq.
+ * Context: softirq, under RCU.
  */
 void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 {
@@ -84,11 +84,9 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 	struct sk_buff *skb;
 	void *node;
 
-	rcu_read_lock();
 	node = superp_net_cells_node(cells);
 	while (node && (skb = superp_rx_next(frames, &cb)))
 		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
-	rcu_read_unlock();
 }
 
 /* A frame or, from a device that did not need to take them apart, several of one sender. */

@@ -60,7 +60,6 @@ static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *
 	bool whole;
 	void *node;
 
-	rcu_read_lock();
 	net = READ_ONCE(udp->net);
 	node = net ? superp_net_node(net) : NULL;
 	while (node && (first = __skb_dequeue(packets))) {
@@ -79,17 +78,55 @@ static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *
 		else
 			kfree_skb_list_reason(first, SKB_DROP_REASON_SKB_BAD_GSO);
 	}
-	rcu_read_unlock();
+}
+
+/* What the headers say; the packet begins with that of UDP. */
+static void superp_udp_read(const struct sk_buff *skb, struct superp_udp_cb *cb)
+{
+	struct in6_addr *destination = (struct in6_addr *)cb->header.destination;
+	struct in6_addr *source = (struct in6_addr *)cb->header.source;
+
+	cb->ifindex = skb->dev->ifindex;
+	if (skb->protocol == htons(ETH_P_IP)) {
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
+		cb->header.tclass = ip_hdr(skb)->tos;
+		cb->header.hop_limit = ip_hdr(skb)->ttl;
+		cb->header.flow_label = 0;
+	} else {
+		*source = ipv6_hdr(skb)->saddr;
+		*destination = ipv6_hdr(skb)->daddr;
+		cb->header.tclass = ipv6_get_dsfield(ipv6_hdr(skb));
+		cb->header.hop_limit = ipv6_hdr(skb)->hop_limit;
+		cb->header.flow_label = ntohl(ip6_flowlabel(ipv6_hdr(skb)));
+	}
+	cb->header.sport = ntohs(((struct udphdr *)skb->data)->source);
+}
+
+/* A burst of one sender. */
+static void superp_udp_rcv_burst(struct superp_udp_port *udp, struct sk_buff *skb)
+{
+	struct superp_udp_cb cb;
+	struct sk_buff *part;
+
+	superp_udp_read(skb, &cb);
+	__skb_pull(skb, sizeof(struct udphdr));
+	skb->encapsulation = 0;
+	skb_reset_network_header(skb);
+	skb_reset_transport_header(skb);
+	skb = superp_burst_split(skb, 0);
+	for (part = skb; part; part = part->next) {
+		superp_rx_detach(part);
+		*superp_udp_cb(part) = cb;
+	}
+	if (skb)
+		superp_cells_queue(&udp->cells, skb, true);
 }
 
 /* Called under RCU, by UDP or without it; the checksum has been verified, the length is that of the UDP header. */
 static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct superp_udp_port *udp = rcu_dereference_sk_user_data(sk);
-	struct superp_udp_cb cb = { .ifindex = skb->dev->ifindex };
-	struct in6_addr *source = (struct in6_addr *)cb.header.source;
-	struct in6_addr *destination = (struct in6_addr *)cb.header.destination;
-	struct sk_buff *part;
 	bool more;
 
 	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
@@ -101,33 +138,14 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 	}
 	if (skb_dst(skb))
 		superp_demux_learn(&udp->demux, skb);
-	if (skb->protocol == htons(ETH_P_IP)) {
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);
-		cb.header.tclass = ip_hdr(skb)->tos;
-		cb.header.hop_limit = ip_hdr(skb)->ttl;
-	} else {
-		*source = ipv6_hdr(skb)->saddr;
-		*destination = ipv6_hdr(skb)->daddr;
-		cb.header.tclass = ipv6_get_dsfield(ipv6_hdr(skb));
-		cb.header.hop_limit = ipv6_hdr(skb)->hop_limit;
-		cb.header.flow_label = ntohl(ip6_flowlabel(ipv6_hdr(skb)));
-	}
-	cb.header.sport = ntohs(udp_hdr(skb)->source);
-	__skb_pull(skb, sizeof(struct udphdr));
 	if (skb_is_gso(skb)) {
-		more = true;
-		skb->encapsulation = 0;
-		skb_reset_network_header(skb);
-		skb_reset_transport_header(skb);
-		skb = superp_burst_split(skb, 0);
+		superp_udp_rcv_burst(udp, skb);
+		return 0;
 	}
-	for (part = skb; part; part = part->next) {
-		superp_rx_detach(part);
-		*superp_udp_cb(part) = cb;
-	}
-	if (skb)
-		superp_cells_queue(&udp->cells, skb, more);
+	superp_udp_read(skb, superp_udp_cb(skb));
+	__skb_pull(skb, sizeof(struct udphdr));
+	superp_rx_detach(skb);
+	superp_cells_queue(&udp->cells, skb, more);
 	return 0;
 }
 
