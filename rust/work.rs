@@ -226,8 +226,9 @@ pub(crate) struct Work {
     offsets: [u64; REQUESTS_MAX],
     /// Requests in all.
     count: u16,
-    /// How many of them are carried out, where the one behind those was refused with this code.
+    /// How many of them are carried out, where the one behind those was refused.
     cut: Atomic<u32>,
+    /// With which code that one was, or a message for want of a buffer; 0 for none.
     refused: Atomic<u32>,
     /// It starts when all before it in its flow are complete.
     pub(crate) fence: bool,
@@ -239,8 +240,8 @@ pub(crate) struct Work {
     refusals: Atomic<u32>,
     /// Index of its flow, while it is under way together with others.
     slot: Atomic<u32>,
-    /// Of a socket: it was in a packet with what was refused, and must not share one again.
-    alone: Atomic<bool>,
+    /// It was in a packet with what was refused, and goes again.
+    again: Atomic<bool>,
     /// All bytes of a write are at the peer; what is left to do is to tell so.
     placed: Atomic<bool>,
 }
@@ -280,7 +281,7 @@ impl Draft {
                 order: Atomic::new(0),
                 refusals: Atomic::new(0),
                 slot: Atomic::new(0),
-                alone: Atomic::new(false),
+                again: Atomic::new(false),
                 placed: Atomic::new(false),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -303,7 +304,8 @@ impl Draft {
         *this.solicited = request.solicited;
         this.cut.store(u32::MAX, Relaxed);
         this.refusals.store(0, Relaxed);
-        this.alone.store(false, Relaxed);
+        this.again.store(false, Relaxed);
+        this.refused.store(0, Relaxed);
         this.placed.store(false, Relaxed);
         Draft(spent)
     }
@@ -383,9 +385,10 @@ impl Work {
         }
     }
 
-    /// Whether it may share a packet with its like.
+    /// Whether it may share a packet with its like. Of a socket, only once.
     pub(crate) fn like(&self) -> Option<Like> {
-        Like::new(self.op, self.len).filter(|_| !self.is_alone())
+        let alone = self.again.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
+        Like::new(self.op, self.len).filter(|_| !alone)
     }
 
     /// Requests of it that are carried out, together.
@@ -394,20 +397,33 @@ impl Work {
         u32::from(self.count).min(self.cut.load(Relaxed)) as u16
     }
 
-    /// With what the request behind those that are carried out was refused.
-    fn refusal(&self) -> Option<Code> {
+    fn refused(&self) -> Option<Code> {
         let code = self.refused.load(Relaxed);
-        (self.cut.load(Relaxed) != u32::MAX).then_some(Code {
+        (code != 0).then_some(Code {
             major: (code >> 16) as u16,
             minor: code as u16,
         })
     }
 
-    /// Request `n` was refused so: those behind it are not carried out.
-    pub(crate) fn cut(&self, n: u16, code: Code) {
+    /// With what the request behind those that are carried out was refused.
+    fn refusal(&self) -> Option<Code> {
+        self.refused()
+            .filter(|_| self.cut.load(Relaxed) != u32::MAX)
+    }
+
+    /// The peer refused it, or a request of it, so.
+    pub(crate) fn set_refused(&self, code: Code) {
         let packed = u32::from(code.major) << 16 | u32::from(code.minor);
         self.refused.store(packed, Relaxed);
+    }
+
+    /// Request `n` was refused so: those behind it are not carried out.
+    pub(crate) fn cut(&self, n: u16, code: Code) {
+        self.set_refused(code);
         self.cut.store(n.into(), Relaxed);
+        if let Ticket::Ring(ticket) = &self.ticket {
+            ticket.flush_behind(n.into());
+        }
     }
 
     /// What the first of its requests asks for.
@@ -441,13 +457,23 @@ impl Work {
         self.ticket.complete(Err(code));
     }
 
-    fn is_alone(&self) -> bool {
-        self.alone.load(Relaxed)
+    /// It goes again.
+    pub(crate) fn set_again(&self) {
+        self.again.store(true, Relaxed);
     }
 
-    /// It shares no packet from now on.
-    pub(crate) fn set_alone(&self) {
-        self.alone.store(true, Relaxed);
+    /// Whether it must not begin, as one before it has failed, and its queue pair with that. Any context.
+    pub(crate) fn is_flushed(&self) -> bool {
+        match &self.ticket {
+            Ticket::Ring(ticket) => !self.again.load(Relaxed) && ticket.is_flushed(),
+            Ticket::Socket(_) => false,
+        }
+    }
+
+    /// Completes what must not begin, as [`Ticket::complete`].
+    pub(crate) fn flush(&self) {
+        let code = self.refused().unwrap_or(Code::ABORTED);
+        self.ticket.complete(Err(code));
     }
 
     pub(crate) fn set_slot(&self, slot: u32) {

@@ -139,6 +139,13 @@ impl Flow {
         self.works == 0 && self.queue.is_empty() && self.refused.is_empty()
     }
 
+    /// The work that is queued first, if it must not begin any more.
+    fn take_flushed(&mut self) -> Option<ListArc<Work>> {
+        let mut cursor = self.queue.cursor_front();
+        let head = cursor.peek_next()?;
+        head.is_flushed().then(|| head.remove())
+    }
+
     /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
     /// it has no place in their order. There is `room` for so many requests.
     fn take_like(&mut self, first: &Work, like: Like, room: u32) -> Option<ListArc<Work>> {
@@ -148,6 +155,9 @@ impl Flow {
             return None;
         }
         if u32::from(head.count()) > room || !head.ticket.shares(&first.ticket) {
+            return None;
+        }
+        if head.is_flushed() {
             return None;
         }
         self.works = self.works.saturating_add(1);
@@ -163,6 +173,8 @@ pub(super) enum Next {
     NotBefore(u64),
     /// This work, taken from the queue; the flag is `start`.
     Work(ListArc<Work>, bool),
+    /// This one, but it must not begin any more.
+    Flushed(ListArc<Work>),
 }
 
 /// All flows of a connection, under its lock.
@@ -346,6 +358,9 @@ impl Flows {
         let Some(flow) = self.flow(index) else {
             return Next::Nothing;
         };
+        if let Some(work) = flow.take_flushed() {
+            return Next::Flushed(work);
+        }
         if flow.not_before > now {
             return Next::NotBefore(flow.not_before);
         }
@@ -471,9 +486,7 @@ impl Flows {
     /// Puts an ended work in front of its flow again.
     pub(super) fn repeat(&mut self, work: ListArc<Work>) {
         let index = work.slot();
-        if let Ticket::Socket(_) = work.ticket {
-            work.set_alone();
-        }
+        work.set_again();
         if let Some(flow) = self.flow(index) {
             flow.queue.push_front(work);
             self.wake(index);

@@ -68,6 +68,11 @@ impl Inner {
                         self.flows.rotate(false);
                         continue;
                     }
+                    Next::Flushed(work) => {
+                        progress = true;
+                        work.flush();
+                        continue;
+                    }
                     Next::Work(work, start) => match self.flows.activate(flow, work, start) {
                         Some(index) => index,
                         None => continue,
@@ -361,6 +366,7 @@ impl Inner {
             Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
                 work.set_placed(placed);
+                work.set_refused(code);
                 self.flows.refuse(active.flow, work);
             }
             Some(code) => work.complete(Err(code)),

@@ -157,6 +157,9 @@ pub(crate) struct Queue {
     taking: Mutex<Taking>,
     /// The next submission; written with `taking` held.
     taken: Atomic<u32>,
+    /// What was submitted behind this place is flushed if it has not begun; above all places until something
+    /// fails. Written under the lock of `flight`.
+    flushed: Atomic<u64>,
     /// Looks at the ring after a doorbell that more was to follow.
     #[pin]
     timer: Timer<Queue>,
@@ -249,6 +252,7 @@ impl Queue {
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
                 taking <- new_mutex!(taking, "superp_ring_taking"),
                 taken: Atomic::new(0),
+                flushed: Atomic::new(u64::MAX),
                 timer <- Timer::new(),
                 look <- new_work!("superp_ring_look"),
                 flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
@@ -543,7 +547,10 @@ impl Queue {
                     slot.outcome = Some(ended.outcome);
                 }
             }
-            fails |= ended.outcome.is_err();
+            if ended.outcome.is_err() {
+                self.note_failure(ended.first);
+                fails = true;
+            }
         }
         fails &= !flight.failed;
         if fails {
@@ -607,9 +614,34 @@ impl Queue {
         self.sq.set_flags(flight.flags());
     }
 
-    /// Enters the error state. Any context up to softirq.
+    /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `flight` is held.
+    fn note_failure(&self, index: u32) {
+        if !self.is_flushed(index) {
+            self.flushed.store(index.into(), Relaxed);
+        }
+    }
+
+    /// What was submitted behind `index` is not to begin. Any context up to softirq, a connection's lock may
+    /// be held.
+    pub(super) fn flush_behind(&self, index: u32) {
+        let _flight = self.flight.lock();
+        self.note_failure(index);
+    }
+
+    /// Whether submission `index` is behind one that has failed, so that it ends as aborted if it has not begun
+    /// yet. Any context.
+    pub(super) fn is_flushed(&self, index: u32) -> bool {
+        // Entries of a ring are closer to each other than half of all numbers.
+        u32::try_from(self.flushed.load(Relaxed))
+            .is_ok_and(|from| (1..1 << 31).contains(&index.wrapping_sub(from)))
+    }
+
+    /// Enters the error state; what has not begun yet is flushed. Any context up to softirq.
     pub(super) fn fail(&self) {
-        self.set_failed(&mut self.flight.lock());
+        let mut flight = self.flight.lock();
+        self.note_failure(flight.head.wrapping_sub(1));
+        self.set_failed(&mut flight);
+        drop(flight);
         self.flush_receives();
     }
 

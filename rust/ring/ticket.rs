@@ -104,6 +104,18 @@ impl Ticket {
         Arc::as_ptr(&self.queue).addr()
     }
 
+    /// What was submitted behind number `n` of these is not to begin. Any context up to softirq, a
+    /// connection's lock may be held.
+    pub(crate) fn flush_behind(&self, n: u32) {
+        self.queue
+            .flush_behind(self.first.load(Relaxed).wrapping_add(n));
+    }
+
+    /// As [`Work::is_flushed`].
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_flushed(self.first.load(Relaxed))
+    }
+
     /// As [`crate::work::Ticket::patience`].
     pub(crate) fn patience(&self) -> Patience {
         self.queue.patience()

@@ -332,12 +332,16 @@ TEST_F(program, error_state__has_no_way_back)
 
 TEST_F(program, message_without_a_buffer__is_given_up)
 {
+	int status;
+
 	ASSERT_EQ(0, post_message(self, 0, 1));
 	ASSERT_EQ(0, post_message(self, 0, 2));
 	usleep(50000);
 	ASSERT_EQ(0, change(self->qps[0], IBV_QPS_ERR));
 	EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, next(self, 1));
-	EXPECT_EQ(IBV_WC_RNR_RETRY_EXC_ERR, next(self, 2));
+	/* It had not begun, unless it was faster than the refusal. */
+	status = next(self, 2);
+	EXPECT_TRUE(status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
 TEST_F(program, end_of_the_connection__is_the_error_state)
