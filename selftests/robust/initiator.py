@@ -321,8 +321,11 @@ def acknowledgement_alone():
 
 
 def codes():
-    """Each code becomes its errno."""
-    names = {1: "EBADMSG", 2: "EOPNOTSUPP", 3: "EACCES", 5: "ECONNREFUSED", 6: "ENOMEM", 7: "ECONNRESET"}
+    """Each code becomes its errno; that of success is none."""
+    names = {
+        0: "1.2 EBADMSG", 1: "1.0 EBADMSG", 2: "2.0 EOPNOTSUPP", 3: "3.0 EACCES", 5: "5.0 ECONNREFUSED",
+        6: "6.0 ENOMEM", 7: "7.0 ECONNRESET",
+    }  # fmt: skip
     p = peer()
     for xid, (major, name) in enumerate(names.items()):
         write = p.request("write", ADDRESS, bytes(64))
@@ -330,7 +333,7 @@ def codes():
         # The error itself acknowledges what is below, not its own transaction [proto 4.15].
         p.ack_xid = xid - 1
         p.send(ERROR, error_op(major, 0), num_ops=1, xid=xid)
-        ended(write, f"completed {major}.0 {name}")
+        ended(write, f"completed {name}")
 
 
 def selective_acknowledgement():

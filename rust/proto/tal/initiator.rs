@@ -444,9 +444,13 @@ impl<A: Slabs> Initiator<A> {
         let mismatch = report(DropReason::ReplyMismatch);
         match packet.ops().next() {
             Some(Op::TransactionError(op)) => {
-                let code = Code {
-                    major: op.major,
-                    minor: op.minor,
+                // No error is success, to whoever looks at codes.
+                let code = match op.major {
+                    0 => Code::MALFORMED_REPLY,
+                    major => Code {
+                        major,
+                        minor: op.minor,
+                    },
                 };
                 if let Some(slot) = self.slots.get_mut(xid.into()) {
                     slot.failed_op = slot.operation(op.seqno, op.opnum);

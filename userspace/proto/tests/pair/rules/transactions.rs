@@ -223,6 +223,24 @@ fn error_names_no_operation_that_the_request_has_not() {
     }
 }
 
+/// Major 0 is success, to whoever looks at codes.
+#[test]
+fn error_without_a_code_is_malformed() {
+    for (sent, told) in [
+        ([0, 0], Code::MALFORMED_REPLY),
+        ([0, 1], Code::MALFORMED_REPLY),
+        ([3, 0], Code::ACCESS),
+    ] {
+        let mut pair = Pair::clean(&Config::default());
+        let token = write(&mut pair, A, 100);
+        pair.drive(A);
+        let header = tal(Opcode::TransactionError, true, 1, 0, 0);
+        let error = [0, 0, 0, 0, sent[0], 0, sent[1], 0];
+        inject(&mut pair, A, pdl(0, u32::MAX), header, &error);
+        assert_eq!(pair.ends[A].completed[&token], Err(told), "{sent:?}");
+    }
+}
+
 #[test]
 fn error_is_terminal_before_the_request_is_fully_sent() {
     let config = Config {
