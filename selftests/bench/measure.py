@@ -68,9 +68,9 @@ def within(namespace, *command):
 class Bench:
     def __init__(self, smoke):
         self.smoke = smoke
-        self.rounds = 1 if smoke else 5
+        self.rounds = 1 if smoke else 7
         # Milliseconds of a measurement.
-        self.ms = 20 if smoke else 250
+        self.ms = 20 if smoke else 400
         self.nodes = Nodes(bursts=True)
         self.a, self.b = self.nodes.name[1], self.nodes.name[2]
         self.servers = []

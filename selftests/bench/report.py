@@ -61,6 +61,27 @@ def bars(home):
     yield "sunh-send-latency", ("rds-pingpong-sleep", "rds-pingpong-spin"), None
 
 
+def group(of):
+    """What a figure is of, however requests get to the kernel, and whichever program asks."""
+    return of.removesuffix("-poller").replace("perftest-", "sunh-")
+
+
+def judge(ratios):
+    """How many bars are met if what is better counts of what can be chosen, doorbells or a poller; how many there are;
+    and those that are missed, the better ratio of each."""
+    bars = {}
+    for one in ratios:
+        if "met" in one:
+            to = one["to"].removesuffix("-poller").replace("-spin", "-sleep")
+            bars.setdefault((group(one["of"]), to, one["bar"]), []).append(one)
+    missed = [
+        (max if key[2].startswith(">") else min)(ones, key=lambda one: one["ratio"])
+        for key, ones in bars.items()
+        if not any(one["met"] for one in ones)
+    ]
+    return len(bars) - len(missed), len(bars), missed
+
+
 def met(ratio, bar):
     sign, value = bar.split()
     return ratio >= float(value) if sign == ">=" else ratio <= float(value)
@@ -123,6 +144,12 @@ def show(home):
             verdict = {True: "met", False: "missed", None: ""}[one.get("met")]
             rows.append([one["of"], one["to"], f"{one['ratio']:.3g}", one.get("bar", ""), verdict])
     table(rows, ["figure", "compared with", "ratio", "bar", ""])
+    ok, bars, missed = judge(home["ratios"])
+    each = [one["met"] for one in home["ratios"] if "met" in one]
+    print(f"Bars met: {sum(each)} of {len(each)}; {ok} of {bars} by the better of doorbells and poller.")
+    for one in missed:
+        print(f"Missed: {one['of']} to {one['to']}, {one['ratio']:.3g}, bar {one['bar']}")
+    print()
     again = sum(
         figure.get("retransmits", 0) for name, figure in figures.items() if name.startswith(("sunh", "udp"))
     )

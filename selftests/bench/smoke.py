@@ -107,6 +107,25 @@ def ratios():
         same(report.ratio(figures, *arguments), {"of": arguments[0]} | wanted, f"ratio {arguments}")
 
 
+def better():
+    """A bar is met if one of the ways is enough, and once however many there are."""
+
+    def one(of, to, ratio, met, bar=">= 0.8"):
+        return {"of": of, "to": to, "ratio": ratio, "bar": bar, "met": met}
+
+    worse, best = one("b", "frames", 0.5, False), one("b-poller", "frames", 0.7, False)
+    found = report.judge(
+        [
+            one("a", "frames", 0.7, False), one("a-poller", "frames", 0.9, True), worse, best,
+            one("udp-a", "a", 1, True), one("udp-a-poller", "a-poller", 0.1, False),
+            one("sunh-lat", "tcp-pingpong-sleep", 3, False, "<= 1"), one("sunh-lat-poller", "tcp-pingpong-spin", 1, True, "<= 1"),
+            one("perftest-lat", "rxe", 1, True, "<= 1"), one("sunh-lat-poller", "rxe", 2, False, "<= 1"),
+            {"of": "c", "to": "none", "absent": "why", "bar": ">= 1"},
+        ]
+    )  # fmt: skip
+    same(found, (4, 5, [best]), "bars met, bars, and those that are missed")
+
+
 results.case("everything is measured, or absent with a reason", measured)
 subprocess.run(("rmmod", "frames"), capture_output=True)
 results.case("the report is one valid document, and a plot", reported)
@@ -114,4 +133,5 @@ results.case("a figure without a value is refused", refused, lambda home: home["
 results.case("absence without a reason is refused", refused, lambda home: home["figures"].update(none={"absent": ""}))
 results.case("a bar without a verdict is refused", refused, lambda home: home["ratios"][0].pop("met"))
 results.case("ratios and bars", ratios)
+results.case("bars count by the better way", better)
 results.end()
