@@ -167,6 +167,9 @@ pub(crate) struct ConnStats {
     pub(crate) rx_window: u64,
 }
 
+/// Posts that are so far from each other, ns, are rare: longer than a timer waits as a rule.
+const RARE: u64 = 5_000_000;
+
 /// What the lock protects.
 struct Inner {
     state: ConnState,
@@ -186,6 +189,8 @@ struct Inner {
     out: out::Outgoing,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
+    /// When something was posted last, ns.
+    last_post: u64,
     /// Entropy of the packet sent last.
     sprayed: u16,
     /// When this connection was last active, for the node's receive budget, and when to ask for its
@@ -266,6 +271,7 @@ impl Conn {
                     armed: u64::MAX,
                     out,
                     resume: u64::MAX,
+                    last_post: 0,
                     sprayed: 0,
                     activity: Activity::default(),
                     budget_due: 0,
@@ -528,9 +534,18 @@ impl Conn {
                 inner.count_posted(&work);
                 inner.flows.push(slot, work);
             }
-            self.run(&mut inner, timer::now());
+            let now = timer::now();
+            let rare = inner.posted(now);
+            self.advance(&mut inner, now);
+            if !rare {
+                self.set_timer(&mut inner, now);
+            }
             let (wanted, window) = (inner.flows.wanted(), inner.flows.window());
             self.unlock(inner);
+            if rare {
+                // Over a link within this machine the answer has come with the unlocking.
+                self.set_timer(&mut self.inner.lock(), timer::now());
+            }
             if works.is_empty() {
                 return Ok(());
             }
@@ -540,8 +555,14 @@ impl Conn {
         }
     }
 
-    /// Drains the core; to be called after everything that changes it.
+    /// Drains the core, and sets the timer; to be called after everything that changes it.
     fn run(self: &Arc<Self>, inner: &mut Inner, now: u64) {
+        self.advance(inner, now);
+        self.set_timer(inner, now);
+    }
+
+    /// Has the core do all that it can do now.
+    fn advance(&self, inner: &mut Inner, now: u64) {
         loop {
             let submitted = inner.submit(now);
             let sent = self.transmit(inner, now);
@@ -553,9 +574,11 @@ impl Conn {
                 break;
             }
         }
-        // Nothing else can be sent before what waits.
-        let deadline = inner.out.due().or_else(|| inner.proto.deadline());
-        let wanted = deadline.unwrap_or(u64::MAX).min(inner.resume);
+    }
+
+    /// Has the timer fire when something is due, or before.
+    fn set_timer(self: &Arc<Self>, inner: &mut Inner, now: u64) {
+        let wanted = inner.due();
         // A timer that fires early is cheaper than one moved with every packet.
         if wanted < inner.armed && inner.state != ConnState::Removed {
             inner.armed = wanted;
@@ -718,6 +741,22 @@ fn count(counter: &mut u64, n: u64) {
 /// The offset in its work of a transaction's first byte: the lower half of its token.
 fn first_byte(token: u64) -> u64 {
     token & u64::from(u32::MAX)
+}
+
+impl Inner {
+    /// Something is posted. Whether that is rare, so that a timer that is set for it would serve nothing else, and
+    /// would have the connection visited again, often for nothing.
+    fn posted(&mut self, now: u64) -> bool {
+        let last = core::mem::replace(&mut self.last_post, now);
+        now.saturating_sub(last) > RARE
+    }
+
+    /// When there is something to do, if nothing happens before, ns; `u64::MAX`: never.
+    fn due(&self) -> u64 {
+        // Nothing else can be sent before what waits.
+        let deadline = self.out.due().or_else(|| self.proto.deadline());
+        deadline.unwrap_or(u64::MAX).min(self.resume)
+    }
 }
 
 type Guard<'a> = GuardBh<'a, Inner>;
