@@ -8,8 +8,6 @@ import pathlib
 import re
 import sys
 
-import report
-
 HOMES = ("uml", "qemu")
 BOTH_SIZES = ("64KiB", "1MiB")
 TEXT = {"64KiB": "64 KiB", "1MiB": "1 MiB"}
@@ -151,10 +149,6 @@ def main(bench, page):
     ]
     text = replaced(page.read_text(), "figure | User Mode Linux: median", figures)
     page.write_text(replaced(text, "ratio", ratios))
-    for home in homes:
-        bars = [one["met"] for one in home["ratios"] if "met" in one]
-        better, of, _ = report.judge(home["ratios"])
-        print(f"{home['home']}: {sum(bars)} of {len(bars)} bars met, {better} of {of} by the better of doorbells and poller")
 
 
 if __name__ == "__main__":
