@@ -125,8 +125,8 @@ void superp_cells_free(struct superp_cells *cells)
  * @list: the packets, given up
  * @more: it is known that others follow
  *
- * One that is alone goes on at once, unless it would overtake others: a round of NAPI costs more than what
- * there is to gain.
+ * Where none are known to follow they go on at once, unless they would overtake others: a round of NAPI costs more than
+ * what there is to gain.
  *
  * Context: softirq, under RCU.
  */
@@ -134,23 +134,20 @@ void superp_cells_queue(struct superp_cells *cells, struct sk_buff *list, bool m
 {
 	struct superp_cell *cell;
 	struct sk_buff *skb, *next;
-	struct sk_buff_head ready;
+	struct sk_buff_head ready, *to;
 	bool first;
 
 	__skb_queue_head_init(&ready);
 	local_lock_nested_bh(&cells->cell->lock);
 	cell = this_cpu_ptr(cells->cell);
 	first = skb_queue_empty(&cell->packets);
-	if (first && !more && !list->next) {
-		__skb_queue_tail(&ready, list);
-	} else {
-		if (first)
-			napi_schedule(&cell->napi);
-		skb_list_walk_safe(list, skb, next)
-			__skb_queue_tail(&cell->packets, skb);
-		if (skb_queue_len(&cell->packets) >= SUPERP_CELLS_BATCH)
-			skb_queue_splice_init(&cell->packets, &ready);
-	}
+	to = first && !more ? &ready : &cell->packets;
+	if (first && more)
+		napi_schedule(&cell->napi);
+	skb_list_walk_safe(list, skb, next)
+		__skb_queue_tail(to, skb);
+	if (skb_queue_len(&cell->packets) >= SUPERP_CELLS_BATCH)
+		skb_queue_splice_init(&cell->packets, &ready);
 	local_unlock_nested_bh(&cells->cell->lock);
 	if (!skb_queue_empty(&ready))
 		superp_cells_deliver(cells, &ready);

@@ -89,42 +89,82 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
 }
 
-/* A frame or, from a device that did not need to take them apart, several of one sender. */
-static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
-			  struct net_device *orig_dev)
+/*
+ * Makes a frame ready to be handed on or, from a device that did not need to take them apart, several of one
+ * sender: those are a list, with @several set. NULL: it is gone.
+ */
+static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packet_type *type, bool *several)
 {
-	struct superp_rx_cb cb = { dev->ifindex, type == &superp_lite_packet_type };
-	struct superp_cells *cells = superp_net_cells(dev_net(dev));
+	struct superp_rx_cb cb = { skb->dev->ifindex, type == &superp_lite_packet_type };
 	struct sk_buff *part;
-	bool several;
 
-	if (skb->pkt_type != PACKET_HOST || !superp_net_node(dev_net(dev))) {
+	if (skb->pkt_type != PACKET_HOST || !superp_net_node(dev_net(skb->dev))) {
 		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
-		return NET_RX_DROP;
+		return NULL;
 	}
 	skb = skb_share_check(skb, GFP_ATOMIC);
-	if (!skb)
-		return NET_RX_DROP;
-	several = skb_is_gso(skb);
-	if (several) {
+	if (skb && skb_is_gso(skb)) {
+		*several = true;
 		skb = superp_burst_split(skb, SUPERP_PATH_SUNH_SIZE);
-		if (!skb)
-			return NET_RX_DROP;
 	}
 	for (part = skb; part; part = part->next) {
 		superp_rx_detach(part);
 		*superp_rx_cb(part) = cb;
 	}
+	return skb;
+}
+
+static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			  struct net_device *orig_dev)
+{
+	struct superp_cells *cells = superp_net_cells(dev_net(dev));
+	bool several = false;
+
+	skb = superp_rx_prepare(skb, type, &several);
+	if (!skb)
+		return NET_RX_DROP;
 	superp_cells_queue(cells, skb, several);
 	return NET_RX_SUCCESS;
 }
 
+/*
+ * What a driver had ready at once goes on together. It does not wait for the end of the round: the next that the driver
+ * has may come on another processor, and would overtake it.
+ */
+static void superp_rx_sunh_list(struct list_head *frames, struct packet_type *type,
+				struct net_device *orig_dev)
+{
+	struct sk_buff *skb, *next, *first = NULL, **last = &first;
+	struct superp_cells *cells = NULL, *own;
+	bool several = false;
+
+	list_for_each_entry_safe(skb, next, frames, list) {
+		skb_list_del_init(skb);
+		/* Its device may be of another namespace than that of the one before. */
+		own = superp_net_cells(dev_net(skb->dev));
+		if (first && own != cells) {
+			superp_cells_queue(cells, first, several);
+			first = NULL;
+			last = &first;
+			several = false;
+		}
+		cells = own;
+		*last = superp_rx_prepare(skb, type, &several);
+		while (*last)
+			last = &(*last)->next;
+	}
+	if (first)
+		superp_cells_queue(cells, first, several);
+}
+
 static struct packet_type superp_packet_type = {
 	.func = superp_rx_sunh,
+	.list_func = superp_rx_sunh_list,
 };
 
 static struct packet_type superp_lite_packet_type = {
 	.func = superp_rx_sunh,
+	.list_func = superp_rx_sunh_list,
 };
 
 /**

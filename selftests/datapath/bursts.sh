@@ -139,6 +139,27 @@ lossy() {
 	[ "$held" -gt 0 ] || { echo "nothing was lost"; return 1; }
 }
 
+# collected: from an ordinary device, which takes nothing together, frames are single. What a driver has ready at once still
+# goes on together: of a connection that acknowledges each packet, such have one acknowledgment.
+collected() {
+	local status=0
+	both on NODE superp param set pdl_ack_every 1
+	connect "$way" "$cid" ext on || return 1
+	both on NODE ethtool -K eth0 tso off tx-gso-list off gro on >"$scratch/ethtool"
+	acknowledged || status=$?
+	both on NODE superp param set pdl_ack_every 8
+	both on NODE ethtool -K eth0 tso on tx-gso-list on gro off >"$scratch/ethtool"
+	return "$status"
+}
+acknowledged() {
+	local frames packets acks
+	frames=$(frames)
+	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write 1000000 2000000 >&2 || return 1
+	frames=$(($(frames) - frames)) packets=$(conn_get "$nodeB" "$cid" rx-packets) acks=$(conn_get "$nodeB" "$cid" tx-packets)
+	[ "$frames" -ge "$packets" ] && [ "$acks" -lt "$((packets / 4))" ] ||
+		{ echo "$frames frames, $packets packets, $acks acknowledgments"; return 1; }
+}
+
 # ipsec_up: what goes by UDP between the nodes is encrypted, and nothing else is let in.
 ipsec_up() {
 	local node direction from to
@@ -187,6 +208,8 @@ for way in $ways; do
 	tap_case "$way: a queue that keeps them whole gets them together" together
 	both tc -n NODE qdisc del dev eth0 root
 done
+cid=$((cid + 1)) way=sunh
+tap_case "$way: frames that a driver has ready at once go on together" collected
 bridge_up >"$scratch/bridge"
 for way in $ways; do
 	cid=$((cid + 1))
