@@ -156,8 +156,10 @@ acknowledged() {
 	frames=$(frames)
 	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write 1000000 2000000 >&2 || return 1
 	frames=$(($(frames) - frames)) packets=$(conn_get "$nodeB" "$cid" rx-packets) acks=$(conn_get "$nodeB" "$cid" tx-packets)
-	[ "$frames" -ge "$packets" ] && [ "$acks" -lt "$((packets / 4))" ] ||
-		{ echo "$frames frames, $packets packets, $acks acknowledgments"; return 1; }
+	if [ "$frames" -lt "$packets" ] || [ "$acks" -ge "$((packets / 4))" ]; then
+		echo "$frames frames, $packets packets, $acks acknowledgments"
+		return 1
+	fi
 }
 
 # ipsec_up: what goes by UDP between the nodes is encrypted, and nothing else is let in.
