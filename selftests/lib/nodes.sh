@@ -11,7 +11,25 @@
 
 # nodes_up [MTU]: makes them and sets $nodeA and $nodeB; MTU is 9000 unless told.
 nodes_up() {
-	local mtu=${1:-9000} node number=''
+	nodes_add
+	ip link add eth0 netns "$nodeA" type veth peer name eth0 netns "$nodeB"
+	nodes_start "${1:-9000}"
+}
+
+# nodes_up_on DEVICE DEVICE MTU: the same with two devices of the machine that are on one wire, instead of a veth.
+# The kernel gives them back to the machine when the nodes go.
+nodes_up_on() {
+	nodes_add
+	nodes_outside ip link set "$1" netns "$nodeA" name eth0
+	nodes_outside ip link set "$2" netns "$nodeB" name eth0
+	nodes_start "$3"
+}
+
+# nodes_outside COMMAND…: in the machine's own network namespace; every test has one of its own (run-tests).
+nodes_outside() { nsenter --net=/proc/1/ns/net "$@"; }
+
+nodes_add() {
+	local number=''
 	while [ -e "/run/netns/nodeA$number" ] || [ -e "/run/netns/nodeB$number" ]; do
 		number=$((number + 1))
 	done
@@ -19,12 +37,15 @@ nodes_up() {
 	nodeB=nodeB$number
 	ip netns add "$nodeA"
 	ip netns add "$nodeB"
-	ip link add eth0 mtu "$mtu" netns "$nodeA" type veth peer name eth0 mtu "$mtu" netns "$nodeB"
+}
+
+nodes_start() {
+	local node
 	nodes_address "$nodeA" eth0 1
 	nodes_address "$nodeB" eth0 2
 	for node in "$nodeA" "$nodeB"; do
 		ip -n "$node" link set lo up
-		ip -n "$node" link set eth0 up
+		ip -n "$node" link set eth0 mtu "$1" up
 	done
 	# The first packet of a test must not wait for the carrier.
 	for node in "$nodeA" "$nodeB"; do
