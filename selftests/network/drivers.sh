@@ -21,12 +21,22 @@ both_ends() { [ "$(ends "$1" | wc -l)" = 2 ]; }
 # dropped NODE: packets that SUPERp has dropped, for whatever reason.
 dropped() { on "$1" superp -j stats | jq '.drops | add'; }
 
+# few_lost FROM TO: of ten packets at most one. What was sent again and had come was late only, as it may be on an emulated
+# card, and a card whose ring is full may lose some; a driver that does not get on with SUPERp loses far more.
+few_lost() {
+	local sent lost
+	sent=$(conn_get "$1" "$cid" tx-packets) || return 1
+	lost=$(($(retransmits "$1" "$cid") - $(conn_get "$2" "$cid" rx-duplicates)))
+	[ "$((lost * 10))" -le "$sent" ] || { echo "$1 sent $sent packets, $lost were lost"; return 1; }
+}
+
 arrives() {
 	local node mtu
 	mtu=$(conn_get "$nodeA" "$cid" mtu) || return 1
 	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 1 100 "$mtu" 60000 1000000 || return 1
+	few_lost "$nodeA" "$nodeB" || return 1
+	few_lost "$nodeB" "$nodeA" || return 1
 	for node in "$nodeA" "$nodeB"; do
-		tap_equal 0 "$(retransmits "$node" "$cid")" "packets that $node sent again" || return 1
 		tap_equal 0 "$(dropped "$node")" "packets that $node dropped" || return 1
 	done
 }
@@ -42,7 +52,7 @@ for driver in virtio_net vmxnet3 e1000e e1000 8139cp; do
 	for way in $ways; do
 		cid=$((cid + 1))
 		connect "$way" "$cid" ext on
-		tap_case "$driver, $way: what is moved arrives, and nothing is sent twice" arrives
+		tap_case "$driver, $way: what is moved arrives, and hardly a packet is lost" arrives
 	done
 	nodes_down
 done
