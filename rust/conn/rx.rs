@@ -396,7 +396,12 @@ impl Owner for Target<'_> {
             return Err(Code::RESOURCES);
         }
         let (skb, at) = self.part.at(data.offset);
-        let slice = skb.slice(at, data.len).ok_or(Code::RESOURCES)?;
+        let Some(slice) = skb.slice(at, data.len) else {
+            return Err(match self.several {
+                true => Code::RESOURCES,
+                false => self.refuse(segment.qp, ext.is_some()),
+            });
+        };
         let inserted = assembly.segments.insert(key, slice);
         inserted.map_err(|_| Code::MALFORMED)?;
         assembly.bytes = bytes;
@@ -578,6 +583,12 @@ impl Conn {
         };
         if !skb.may_pull(headers.min(skb.len())) {
             return self.node.count_drop(DropReason::TooShort);
+        }
+        // Without memory it is lost on its way.
+        let pdl = skb.head().first_chunk().map(PdlHeader::parse);
+        if pdl.is_some_and(|pdl| inner.proto.would_hold(pdl.psn)) {
+            let Some(own) = skb.own() else { return };
+            skb = own;
         }
         match self.give(inner, path, Part::whole(&skb), near, now) {
             Some(Received::Held { slot }) => {

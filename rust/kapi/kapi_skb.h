@@ -21,6 +21,7 @@ int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len);
 int superp_skb_pad(struct sk_buff *skb, u32 len);
 bool superp_skb_may_pull(struct sk_buff *skb, u32 len);
 bool superp_skb_pull(struct sk_buff *skb, u32 len);
+struct sk_buff *superp_skb_own(struct sk_buff *skb);
 struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len);
 
 /**

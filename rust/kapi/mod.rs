@@ -3,6 +3,7 @@
 //! Safe Rust over the kernel interfaces that the `kernel` crate lacks, with the C half beside it.
 
 mod bindings;
+pub(crate) mod compat;
 pub(crate) mod defer;
 pub(crate) mod errno;
 pub(crate) mod event;

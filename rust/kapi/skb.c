@@ -4,6 +4,10 @@
 
 #include "kapi_skb.h"
 
+/* Longest copy that is linear; a longer one is in pages. */
+#define SUPERP_COPY_LINEAR	SZ_2K
+/* Largest piece of memory of a copy. */
+#define SUPERP_COPY_ORDER	3
 /* Most bytes of headroom, and of linear data, that superp_skb_alloc() gives. */
 #define SUPERP_LINEAR_MAX	SZ_64K
 
@@ -226,11 +230,90 @@ bool superp_skb_pull(struct sk_buff *skb, u32 len)
 	return pskb_pull(skb, len);
 }
 
+/*
+ * Whether a packet refers to pages that somebody else may still write to. A packet that came by a
+ * virtual device, veth for example, has the very pages that its sender attached. Where these are memory
+ * of a program, the packet has a mark (SKBFL_SHARED_FRAG), which the stack keeps.
+ */
+static bool superp_skb_is_lent(const struct sk_buff *skb)
+{
+	const struct sk_buff *part;
+
+	if (skb_has_shared_frag(skb))
+		return true;
+	/* A message of many packets; they have none in turn. */
+	skb_walk_frags(skb, part) {
+		if (skb_has_shared_frag(part))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Copies @len bytes of a packet, which has them, into one with memory of its own, the first @linear of
+ * them into its linear part.
+ */
+static struct sk_buff *superp_skb_copy_part(const struct sk_buff *skb, u32 offset, u32 len,
+					    u32 linear)
+{
+	u32 paged = len - linear, i;
+	struct sk_buff *copy;
+	int err;
+
+	copy = alloc_skb_with_frags(linear, paged, SUPERP_COPY_ORDER, &err,
+				    GFP_ATOMIC | __GFP_NOWARN);
+	if (!copy)
+		return NULL;
+	skb_put(copy, linear);
+	copy->len += paged;
+	copy->data_len = paged;
+	err = skb_copy_bits(skb, offset, copy->data, linear);
+	offset += linear;
+	for (i = 0; !err && i < skb_shinfo(copy)->nr_frags; i++) {
+		const skb_frag_t *frag = &skb_shinfo(copy)->frags[i];
+
+		err = skb_copy_bits(skb, offset, skb_frag_address(frag), skb_frag_size(frag));
+		offset += skb_frag_size(frag);
+	}
+	if (err) {
+		kfree_skb(copy);
+		return NULL;
+	}
+	return copy;
+}
+
 /**
- * superp_skb_slice - make a packet of some bytes of another, in the same memory
+ * superp_skb_own - see to it that nobody changes the bytes of a packet any more
+ * @skb: the packet, given up
+ *
+ * As superp_skb_slice() does for a part of one. What is linear stays linear.
+ *
+ * Context: any.
+ * Return: the packet, or one with a copy of its bytes; NULL without memory, and then it is freed.
+ */
+struct sk_buff *superp_skb_own(struct sk_buff *skb)
+{
+	struct sk_buff *copy;
+
+	if (!superp_skb_is_lent(skb))
+		return skb;
+	copy = superp_skb_copy_part(skb, 0, skb->len, skb_headlen(skb));
+	if (copy)
+		consume_skb(skb);
+	else
+		kfree_skb(skb);
+	return copy;
+}
+
+/**
+ * superp_skb_slice - make a packet of some bytes of another, which nobody changes any more
  * @skb: the other
  * @offset: of the first byte
  * @len: how many bytes
+ *
+ * The bytes stay where they are, unless the other packet refers to pages that somebody may still
+ * write to: then they are copied, because what the slice is part of is kept after its sender was
+ * told that it has been received.
  *
  * Context: any.
  * Return: the packet, or NULL if @skb has too few bytes or memory is scarce.
@@ -241,6 +324,9 @@ struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
 
 	if (offset > skb->len || len > skb->len - offset)
 		return NULL;
+	if (superp_skb_is_lent(skb))
+		return superp_skb_copy_part(skb, offset, len,
+					    len <= SUPERP_COPY_LINEAR ? len : 0);
 	/* To pull beyond the linear part would copy into it; to extract only takes references. */
 	if (offset > skb_headlen(skb))
 		return pskb_extract(skb, offset, len, GFP_ATOMIC);

@@ -114,8 +114,18 @@ impl SkBuff {
         u32::try_from(len).is_ok_and(|len| unsafe { c::superp_skb_pull(self.as_ptr(), len) })
     }
 
-    /// The bytes `offset..offset + len` as a packet of its own, which shares the memory. `None` if
-    /// there are too few, or no memory.
+    /// The packet, or a copy of it where somebody may still write to its pages, as a sender on the
+    /// same machine can. For what is kept. Any context; `None` without memory.
+    pub(crate) fn own(self) -> Option<Self> {
+        // SAFETY: By the type invariant; it is given up.
+        let skb = NonNull::new(unsafe { c::superp_skb_own(self.into_raw()) })?;
+        // INVARIANT: It is the one given up, or new.
+        Some(Self(skb))
+    }
+
+    /// The bytes `offset..offset + len` as a packet of its own, for what is kept: it shares the
+    /// memory, unless somebody may still write to that. Any context; `None` if there are too few
+    /// bytes, or no memory.
     pub(crate) fn slice(&self, offset: usize, len: usize) -> Option<Self> {
         let (offset, len) = (offset.try_into().ok()?, len.try_into().ok()?);
         // SAFETY: By the type invariant.

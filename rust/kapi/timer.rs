@@ -9,6 +9,7 @@
 
 use super::{
     bindings as c,
+    compat::HRTIMER_NORESTART,
     lock::{new_spinlock_bh, SpinLockBh},
 };
 use core::mem;
@@ -150,7 +151,7 @@ impl<T: TimerCallback> Timer<T> {
         if let Some(Armed { object, .. }) = due {
             T::expired(&object);
         }
-        bindings::hrtimer_restart_HRTIMER_NORESTART
+        HRTIMER_NORESTART
     }
 }
 

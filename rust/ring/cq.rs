@@ -4,11 +4,12 @@
 
 use kernel::{
     prelude::*,
-    sync::{barrier::smp_mb, Arc, SetOnce},
+    sync::{Arc, SetOnce},
 };
 
 use super::{users::Users, Hub};
 use crate::kapi::{
+    compat::smp_mb,
     event::EventFd,
     lock::{new_spinlock_bh, GuardBh, SpinLockBh},
     ring::{Cqe, Ring, Shared},

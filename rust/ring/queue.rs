@@ -7,7 +7,6 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        barrier::smp_mb,
         Arc, Mutex,
     },
     workqueue::{self, impl_has_work, new_work, WorkItem},
@@ -26,6 +25,7 @@ use super::{
 use crate::{
     conn::Conn,
     kapi::{
+        compat::smp_mb,
         defer,
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         process::Process,

@@ -4,12 +4,13 @@
 
 use kernel::{
     prelude::*,
-    sync::{atomic::Relaxed, barrier::smp_mb, Arc},
+    sync::{atomic::Relaxed, Arc},
 };
 
 use super::{cq::Cq, queue::Queue, srq::Srq};
 use crate::{
     kapi::{
+        compat::smp_mb,
         lock::GuardBh,
         ring::{Cqe, Ring, Rqe, Segment},
         skb::SkBuff,

@@ -4,12 +4,13 @@
 
 use kernel::{
     prelude::*,
-    sync::{barrier::smp_mb, Arc, SetOnce},
+    sync::{Arc, SetOnce},
 };
 
 use super::users::Users;
 use crate::{
     kapi::{
+        compat::smp_mb,
         event::EventFd,
         lock::{new_spinlock_bh, SpinLockBh},
         ring::{Ring, Rqe, Segment, Shared},

@@ -12,7 +12,7 @@ import time
 from node import run, same
 
 HOME = os.open("/proc/self/ns/net", os.O_RDONLY)
-AGENT = "/superp/build/userspace/release/superp-agent"
+AGENT = os.environ["SUPERP_PROGRAMS"] + "/superp-agent"
 UNIT = pathlib.Path("/superp/userspace/agent/superp-agent.service").read_text()
 # It is run with the capabilities that its unit leaves it.
 CAPABILITIES = re.search(r"^CapabilityBoundingSet=(.+)$", UNIT, re.MULTILINE)[1].lower().replace("cap_", "").split()

@@ -39,7 +39,7 @@ host_init() {
 
 	mount -t tmpfs tmpfs /usr/local
 	mkdir -p /usr/local/bin /usr/local/lib/systemd/system
-	for unit in "${units[@]}"; do ln -s "$top/build/userspace/release/$unit" /usr/local/bin; done
+	for unit in "${units[@]}"; do ln -s "$SUPERP_PROGRAMS/$unit" /usr/local/bin; done
 	cp "$top/userspace/agent/superp-agent.service" "$top/userspace/manager/superp-cm.service" /usr/local/lib/systemd/system
 
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup

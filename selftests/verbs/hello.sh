@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . lib/superp.sh
 trap nodes_down EXIT
 c=/superp/build/selftests/verbs/hello-c
-rust=/superp/build/userspace/release/examples/hello
+rust=$SUPERP_PROGRAMS/examples/hello
 
 # serves SERVER: starts it at B.
 serves() {
@@ -33,7 +33,7 @@ written: 8192 bytes, immediate 42' "$(cat <&7)" "the server's report"
 
 # Threads that each wait for their own completion queue.
 workers() {
-	local server workers=/superp/build/userspace/release/examples/workers
+	local server workers=$SUPERP_PROGRAMS/examples/workers
 	timeout 60 ip netns exec "$nodeB" "$workers" echo 10.23.0.1 >/tmp/workers &
 	server=$!
 	nodes_wait 20 grep ready /tmp/workers || return 1

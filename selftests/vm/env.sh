@@ -7,6 +7,9 @@ vm=$top/selftests/vm
 cache=${SUPERP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/superp}
 cores=${SUPERP_JOBS:-$(nproc)}
 export SUPERP_CACHE=$cache
+# Cargo's profile of the programs of userspace/, and where they are: what is measured asks for "release".
+profile=${SUPERP_PROFILE:-dev}
+programs=build/userspace/${profile/#dev/debug}
 mkdir -p "$cache/log"
 
 say() { printf '%s\n' "$*" >&2; }

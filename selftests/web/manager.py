@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 
-MANAGER = pathlib.Path(__file__).resolve().parents[2] / "build/userspace/release/superp-cm"
+MANAGER = pathlib.Path(__file__).resolve().parents[2] / "build/userspace/debug/superp-cm"
 
 
 def until(what, test, seconds=30):

@@ -80,7 +80,14 @@ pub(crate) enum Command {
     ///
     /// The manager may be on another host, and this host need not be a node. "superp fabric apply FILE"
     /// makes a fabric out of a file; without a verb it is shown how far it is.
+    #[cfg(feature = "fabric")]
     Fabric(crate::fabric::Fabric),
+    /// The fabric: not in this build.
+    #[cfg(not(feature = "fabric"))]
+    Fabric {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<String>,
+    },
     /// Find out what is wrong, and what would fix it.
     ///
     /// It goes from the module to devices, links, MTU, addresses, connections, neighbours, peers, queue pairs

@@ -10,6 +10,7 @@ mod conn;
 mod dev;
 mod doctor;
 mod events;
+#[cfg(feature = "fabric")]
 mod fabric;
 mod failure;
 mod generate;
@@ -41,7 +42,12 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Qp { verb: _ } => object::qps(out),
         Command::Stats { all } => object::stats(all, out),
         Command::Events { count } => events::run(count, out),
+        #[cfg(feature = "fabric")]
         Command::Fabric(args) => fabric::run(args, out),
+        #[cfg(not(feature = "fabric"))]
+        Command::Fabric { .. } => Err(Failure::new(
+            "this superp was built without the client of the connection manager (cargo feature fabric)",
+        )),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Ping(args) => ping::run(&args, out),
         Command::Xfer { what } => xfer::run(what, out),
