@@ -93,9 +93,10 @@ nodes_netem() {
 	fi
 }
 
-# nodes_wait SECONDS COMMAND…: until the command succeeds; fails when the time is over.
+# nodes_wait SECONDS COMMAND…: until the command succeeds; fails when the time is over, which is that of an idle
+# machine: emulated and checked homes, and those that do other things as well, get more.
 nodes_wait() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1 * 5))
 	shift
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || { echo "not within its time: $*"; return 1; }

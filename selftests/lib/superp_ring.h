@@ -290,8 +290,10 @@ static inline bool cq_take(struct cq *cq, struct superp_cqe *entry)
 /* Waits for a completion by looking, for @ms at most. */
 static inline bool cq_wait(struct cq *cq, struct superp_cqe *entry, int ms)
 {
+	long end = now_ms() + ms;
+
 	while (!cq_take(cq, entry)) {
-		if (!ms--)
+		if (now_ms() > end)
 			return false;
 		usleep(1000);
 	}

@@ -33,6 +33,7 @@ refused() {
 nothing_changed() {
 	tap_equal "1 1" "$(on "$nodeA" superp -j node | jq -r '"\(.ports) \(.conns)"')" "ports and connections" ||
 		return 1
+	tap_equal 4 "$(on "$nodeA" superp -j route show | jq -r 'map(.address) | join(" ")')" routes || return 1
 	tap_equal established "$(conn_get "$nodeA" 64 state)" state || return 1
 	tap_equal 32 "$(on "$nodeA" superp -j param show pdl_window_size | jq -r '.[0].value')" parameter
 }
@@ -67,6 +68,7 @@ capability_is_enough() {
 nodes_up
 ports_up
 connect sunh 64
+on "$nodeA" superp route add 4 dev eth0 lladdr 02:00:00:00:00:04
 tap_case "everyone may look" looking_is_allowed
 tap_case "changing the node" refused node set cm-address fd23::9
 tap_case "adding a port" refused dev add lo
@@ -76,6 +78,8 @@ tap_case "deleting a connection" refused conn del 64
 tap_case "starting a connection" refused conn start 64
 tap_case "resetting a connection" refused conn reset 64
 tap_case "shutting a connection down" refused conn stop 64
+tap_case "adding a route" refused route add 5 dev eth0 lladdr 02:00:00:00:00:05
+tap_case "deleting a route" refused route del 4
 tap_case "setting a parameter" refused param set pdl_window_size 64
 tap_case "looking at the keys of regions" refused mr
 tap_case "listening to events, which can hold keys" refused events

@@ -219,12 +219,15 @@ def network_headers():
         ended(noop, "completed 0.0 OK")
 
 
-def vlan_priority(link):
-    """Priority in the VLAN tag of the next SUNH frame: the kernel tells it beside the frame."""
+def vlan_priority(link, traffic_class):
+    """Priority in the VLAN tag of the next SUNH frame of that class, as a connection of before may still repeat its own:
+    the kernel tells it beside the frame."""
     link.socket.settimeout(10)
     while True:
         frame, notes, _, address = link.socket.recvmsg(65536, 256)
         if address[2] == socket.PACKET_OUTGOING or frame[12:14] != ETHERTYPE.to_bytes(2, "big"):
+            continue
+        if frame[14] != traffic_class:
             continue
         data = next(data for level, kind, data in notes if (level, kind) == (SOL_PACKET, PACKET_AUXDATA))
         return struct.unpack_from("=H", data, 16)[0] >> 13
@@ -241,7 +244,7 @@ def priority():
         p = peer("sunh", "dev", "vlan7", "lladdr", MAC_B.hex(":"), "tclass", str(traffic_class))
         p.link.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         noop = p.request("write", 0)
-        same(vlan_priority(p.link), wanted, f"priority of Traffic Class {traffic_class:#x}")
+        same(vlan_priority(p.link, traffic_class), wanted, f"priority of Traffic Class {traffic_class:#x}")
         noop.kill()
         noop.wait()
         noop.memory.unlink()

@@ -614,6 +614,13 @@ def not_for_this_machine():
     p.alive()
 
 
+def foreign_udp(way):
+    """A datagram to the connection from an address that is not the peer's."""
+    p = peer(way)
+    p.refused(p.wrap(p.packet(NOOP), source=p.packed(3)), "wrong_source")
+    p.alive()
+
+
 def damaged_udp(way):
     """What the checksum covers is dropped by UDP itself; over IPv6 a missing one is, too."""
     p = peer(way)
@@ -737,6 +744,8 @@ try:
     results.case("dropped: a Seqno at tal_max_pkt_per_trans; its transaction fails", too_many_packets)
     results.case("dropped: a completed XID under a new PSN", completed_xid)
     results.case("ignored: a frame to another station", not_for_this_machine)
+    for way in WAYS[1:]:
+        results.case(f"dropped: {way}: another source address", foreign_udp, way)
     results.case("udp4: a wrong checksum", damaged_udp, "udp4")
     results.case("udp6: a wrong checksum, and none", damaged_udp, "udp6")
     results.case("udp4: bytes behind the UDP length are no data", surplus)
