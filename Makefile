@@ -74,10 +74,13 @@ programs_install: programs
 	install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_superp
 	install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/superp.fish
 
+# Only what is shown is built.
 demo: script := demo
+demo: shown := --package superp --no-default-features
 demo-fabric: script := fabric
+demo-fabric: shown := --package superp --package superp-agent --package superp-cm
 demo demo-fabric:
-	@$(VM)/cargo build --release --workspace --locked --quiet
+	@$(VM)/cargo build --locked $(shown)
 	@$(VM)/run $(VMHOME) -- selftests/demo/$(script).sh
 
 check:
@@ -85,10 +88,11 @@ check:
 
 check-long:
 	@selftests/sim/run 2000000
-	@SUPERP_SEEDS=100000 $(VM)/cargo test --release --locked -p superp-proto --test pair every_schedule
-	@PROPTEST_CASES=100000 $(VM)/cargo test --release --locked -p superp-proto --lib model_tests
+	@SUPERP_SEEDS=100000 $(VM)/cargo test --locked -p superp-proto --test pair every_schedule
+	@PROPTEST_CASES=100000 $(VM)/cargo test --locked -p superp-proto --lib model_tests
 	@selftests/fuzz/run 1200
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
+	@$(VM)/luck
 
 bench:
 	@selftests/bench/run
@@ -124,11 +128,11 @@ help:
 	@echo '  make programs         the superp command and libsuperp, manual pages and completions, in $(PROGRAMS)'
 	@echo '  make programs_install install them below PREFIX=$(PREFIX); DESTDIR= goes before it'
 	@echo '  make install          install the module and the programs'
-	@echo 'In virtual machines with the newest 7.2 kernel of Debian 13 backports (as root, on Debian):'
+	@echo 'In virtual machines with the newest kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
 	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
-	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home'
+	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home, each test 50 times beside busy processors'
 	@echo '  make bench            SUPERp beside TCP, RDS, rxe and bare frames: tables, build/bench.json, plots'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'

@@ -8,11 +8,9 @@ cd "$(dirname "$0")/.."
 . lib/nodes.sh
 . lib/superp.sh
 found=$(mktemp)
-loaded() { grep -q '^superp ' /proc/modules; }
 restore() {
 	nodes_down
 	rm -f "$found"
-	loaded || insmod "$SUPERP_MODULE"
 }
 trap restore EXIT
 
@@ -227,17 +225,6 @@ without_privileges() {
 	grep -q CAP_NET_ADMIN "$found.notes" && grep -q '64 KiB' "$found.notes" && rm "$found.notes"
 }
 
-no_module() {
-	alone || return 1
-	on "$nodeA" superp dev del eth0 && on "$nodeB" superp dev del eth0 || return 1
-	module_unused && rmmod superp || return 1
-	finds "$nodeA" "$patient" module:superp || return 1
-	tap_equal "modprobe superp" "$(told remedy)" remedy || return 1
-	insmod "$SUPERP_MODULE" || return 1
-	# With it the ports went.
-	finds "$nodeA" "$patient" port:node
-}
-
 nodes_up 9000
 for family in ipv4 ipv6; do
 	# A neighbour is given up after three questions.
@@ -260,5 +247,4 @@ tap_case "no route" no_route
 tap_case "one of two paths switched off" one_path_off
 tap_case "the device of a path removed" one_device_removed
 tap_case "without privileges" without_privileges
-tap_case "no module" no_module
 tap_end

@@ -50,8 +50,8 @@ explained() {
 	) >"$folder/uml/tests/a:test.sh.tap" || true
 	echo 'status=1 seconds=1 optional=no' >"$folder/uml/tests/a:test.sh.status"
 	echo 'status=1 seconds=1' >"$folder/uml/run"
-	printf '%s\n' '[ 0.1] Run /init as init process' '[ 0.2] superp: test a/test.sh' '[ 0.3] WARNING: a test' '[ 0.4] by whom' \
-		>"$folder/uml/kernel.log"
+	printf '%s\n' '[ 0.1] Run /init as init process' '[ 0.2] superp: test b/test.sh begins' '[ 0.2] superp: test b/test.sh ends' \
+		'[ 0.3] superp: test a/test.sh begins' '[ 0.4] WARNING: a test' '[ 0.5] by whom' >"$folder/uml/kernel.log"
 	vm/kernel-log-check "$folder/uml" && return 1
 	echo 0 >"$folder/host/cargo.status"
 	: >"$folder/host/cargo.log"
@@ -59,7 +59,7 @@ explained() {
 	rm -r "$folder"
 	tap_equal 'uml a/test.sh: the second:     # cause of the second     # status 1' \
 		"$(grep -A 2 '^uml a/test.sh: the second:' "$results/summary" | paste -sd ' ')" 'what is told of a case' &&
-		tap_equal 'uml guest: the kernel log has a report:     a/test.sh: line 3: WARNING: a test     by whom' \
+		tap_equal 'uml guest: the kernel log has a report:     a/test.sh: line 5: WARNING: a test     by whom' \
 			"$(grep -A 2 '^uml guest: the kernel log has a report:' "$results/summary" | paste -sd ' ')" 'what is told of the kernel'
 }
 

@@ -174,5 +174,4 @@ tap_case "a connection removed under traffic ends every request" removed_under_t
 tap_case "a connection reset under traffic ends every request" reset_under_traffic
 tap_case "processes killed under traffic leave nothing" killed
 tap_case "a target killed under traffic refuses the rest by name" target_killed
-tap_case "nothing holds the module afterwards" module_unused
 tap_end

@@ -97,5 +97,4 @@ tap_case "udp4: a namespace deleted under traffic breaks its peer's connection" 
 for way in sunh udp4; do
 	tap_case "$way: namespaces deleted under traffic, then their processes killed" deleted_with_its_processes
 done
-tap_case "nothing holds the module afterwards" module_unused
 tap_end

@@ -46,6 +46,12 @@ unloads_with_connections() {
 	tap_refused 'module superp is not loaded' on "$nodeA" superp run -- ibv_devinfo
 }
 
+doctor_names_it() {
+	local found
+	found=$(on "$nodeA" superp -j doctor | jq -r '.[] | select(.verdict == "wrong") | "\(.check):\(.object): \(.remedy)"')
+	tap_equal 'module:superp: modprobe superp' "$found" faults
+}
+
 loads_again() {
 	insmod "$SUPERP_MODULE" || return 1
 	tap_equal 0 "$(node_count "$nodeA" conns)" "connections of A" || return 1
@@ -60,8 +66,8 @@ many_times() {
 }
 
 # With connections whose peers have just spoken, so that timers run and packets arrive.
-five_times_after_traffic() {
-	for ((i = 0; i < 5; i++)); do
+after_traffic() {
+	for ((i = 0; i < after; i++)); do
 		make_pair && transfers || return 1
 		nodes_inject "$nodeA" "$(nodes_mac "$nodeB")" 0x88b5 \
 			"00fdfabc00010002 01001f0000000000ffffffff00000000 800000000000ffff" 2000 &
@@ -83,9 +89,12 @@ nodes_up 9000
 tap_case "transfers before" eval 'make_pair && transfers'
 tap_case "rmmod is refused while a socket is open" refused_while_a_socket_is_open
 tap_case "rmmod succeeds with connections configured" unloads_with_connections
+tap_case "superp doctor says that the module is not loaded" doctor_names_it
 tap_case "the module loaded again starts empty and works" loads_again
-times=$(fewer 50)
+times=$(fewer 12)
+[ "${SUPERP_THOROUGH:-0}" = 0 ] || times=50
 tap_case "rmmod and insmod $times times" many_times
-tap_case "rmmod 5 times right after traffic, with frames coming in" five_times_after_traffic
+after=$(fewer 5)
+tap_case "rmmod $after times right after traffic, with frames coming in" after_traffic
 tap_case "another address family, EtherType and Next Header" other_numbers
 tap_end

@@ -29,16 +29,17 @@ lock() {
 	flock --nonblock 9 || { say "waiting for another build of: $1"; flock 9; }
 }
 
-# step TEXT COMMAND…: runs a long command with its output in a log; says what it does, a sign of
-# life every 20 s, how long it took, and the end of the log when it fails.
+# step TEXT EXPECTED COMMAND…: runs a long command with its output in a log; says what it does and how many
+# seconds that takes on two idle processors, a sign of life every 20 s, how long it took, and the end of the
+# log when it fails.
 step() {
-	local text=$1 log start=$SECONDS ticker status=0
-	shift
+	local text=$1 expected=$2 log start=$SECONDS ticker status=0
+	shift 2
 	log=$cache/log/$(tr -cs '[:alnum:].\n' '-' <<<"$text").log
-	say "==> $text"
+	say "==> $text: about $expected s"
 	(
 		while sleep 20 && kill -0 $$ 2>/dev/null; do
-			say "    $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c1-90)"
+			say "    $text, $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c1-90)"
 		done
 	) 9>&- &
 	ticker=$!
@@ -52,5 +53,5 @@ step() {
 		tail -n 30 "$log" >&2
 		die "$text failed with status $status, see $log"
 	fi
-	say "    done in $((SECONDS - start)) s"
+	say "    $text: done in $((SECONDS - start)) s"
 }
