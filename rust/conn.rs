@@ -142,6 +142,8 @@ pub(crate) struct ConnInfo {
     pub(crate) cause: &'static str,
     /// With the start values of the present life.
     pub(crate) config: Config,
+    /// A packet of the peer has been accepted in this life.
+    pub(crate) heard: bool,
 }
 
 /// Counters of the module's own, beside [`Stats`].
@@ -719,6 +721,7 @@ impl Conn {
             state: inner.state,
             cause: inner.cause,
             config: inner.proto.config().clone(),
+            heard: inner.proto.heard(),
         }
     }
 

@@ -118,6 +118,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     if !info.cause.is_empty() {
         msg.put_text(SUPERP_A_CONN_CAUSE, info.cause)?;
     }
+    msg.put_u8(SUPERP_A_CONN_HEARD, info.heard.into())?;
     if stats {
         msg.nest(SUPERP_A_CONN_STATS, |msg| put_stats(msg, &conn.stats()))?;
     }

@@ -255,7 +255,7 @@ def broken_connection():
     for conn in body["configuration"]["connections"]:
         conn["start_psn"] = a.connection(1)["start_psn"] if conn["cid"] == 1 else 0
         conn["start_xid"] = a.connection(1)["start_xid"] if conn["cid"] == 1 else 0
-    body["configuration"]["connections"][2]["parameters"] = {"pdl_dead_time": 50000000, "pdl_max_rtx": 1}
+    body["configuration"]["connections"][2]["parameters"] = {"tal_transaction_timeout": 20000000}
     told = a.good("PUT", "/v1/configuration", body)
     actions = {str(outcome["object"].get("id")): outcome["action"] for outcome in told["outcomes"]}
     same((actions["1"], actions["66"]), ("unchanged", "created"), "outcomes")

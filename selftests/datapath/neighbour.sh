@@ -64,7 +64,7 @@ static() {
 # What is sent to another station's address arrives, and is not taken.
 wrong_static() {
 	local status=0
-	half "$nodeA" sunh "$cid" "$cid" 1 2 eth0 23 lladdr 02:00:00:00:00:99 pdl_dead_time 50000000 || return 1
+	half "$nodeA" sunh "$cid" "$cid" 1 2 eth0 23 lladdr 02:00:00:00:00:99 tal_transaction_timeout 5000000 || return 1
 	half "$nodeB" sunh "$cid" "$cid" 2 1 eth0 23 ext on || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$cid" write 1 1000 1 || status=$?
 	tap_equal 3 "$status" status || return 1

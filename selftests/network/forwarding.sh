@@ -41,7 +41,7 @@ transfers() { "$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$1" write,read,send "${
 
 off_at_first() {
 	local status=0
-	ends 1 pdl_dead_time 50000000 || return 1
+	ends 1 tal_transaction_timeout 20000000 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 1 write 1 1000 1 || status=$?
 	tap_equal 3 "$status" status || return 1
 	tap_equal 0 "$(on "$nodeS" superp -j node show | jq .forwarded)" "frames forwarded" || return 1
@@ -112,7 +112,7 @@ hop_limit() {
 	local before status=0
 	before=$(drops "$nodeT" hop_limit)
 	# The second switch would have to send it with 0.
-	ends 3 hop-limit 2 pdl_dead_time 50000000 || return 1
+	ends 3 hop-limit 2 tal_transaction_timeout 20000000 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 3 write 1 1000 1 || status=$?
 	tap_equal 3 "$status" status || return 1
 	[ "$(drops "$nodeT" hop_limit)" -gt "$before" ] || return 1
@@ -124,7 +124,7 @@ too_long() {
 	local before status=0
 	before=$(drops "$nodeS" too_long)
 	ip -n "$nodeS" link set l0 mtu 1500 && ip -n "$nodeS" link set l1 mtu 1500 || return 1
-	ends 5 pdl_dead_time 50000000 || return 1
+	ends 5 tal_transaction_timeout 20000000 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 5 write 4 60000 1 || status=$?
 	tap_equal 3 "$status" status || return 1
 	[ "$(drops "$nodeS" too_long)" -gt "$before" ] || return 1

@@ -50,7 +50,7 @@ moved() {
 too_long() {
 	local before status=0
 	before=$(drops "$nodeG" too_long)
-	ends 4 9 pdl_dead_time 50000000 || return 1
+	ends 4 9 tal_transaction_timeout 20000000 || return 1
 	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 9 write 4 60000 1 || status=$?
 	tap_equal 3 "$status" status || return 1
 	[ "$(drops "$nodeG" too_long)" -gt "$before" ] || return 1

@@ -378,8 +378,13 @@ def closed_window():
 
 
 def silence(way):
-    """A peer that never answers: sent again with growing pauses, then given up by name."""
+    """A peer that answers no more: sent again with growing pauses, then given up by name."""
     p = peer(way)
+    # It was there: a pure ACK without news.
+    p.link.send(p.wrap(p.packet(NOOP, eom=False, psn=0xFFFFFFFF)))
+    limit = time.monotonic() + 20
+    while not p.stat("heard"):
+        assert time.monotonic() < limit, "the peer is not heard"
     write = p.request("write", ADDRESS, bytes(64))
     begin = time.monotonic()
     count = 0

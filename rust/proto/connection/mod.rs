@@ -285,6 +285,12 @@ impl<A: Slabs> Connection<A> {
         self.state
     }
 
+    /// Whether a packet of the peer has been accepted. Until then the connection does not break because
+    /// nobody answers [proto 3.14]. Always, of SUPERp-lite, which cannot send again.
+    pub fn heard(&self) -> bool {
+        self.config.lite || self.send.heard()
+    }
+
     /// What the connection was created with.
     pub fn config(&self) -> &Config {
         &self.config

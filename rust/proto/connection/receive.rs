@@ -27,7 +27,7 @@ impl<A: Slabs> Connection<A> {
                 return Received::Dropped(report.reason);
             }
         };
-        self.unanswered = (0, 0);
+        self.hear(now);
         self.acknowledged(now, packet, ack);
 
         let (psn, pure) = (packet.pdl().psn, packet.tal().is_pure_ack());
@@ -95,7 +95,7 @@ impl<A: Slabs> Connection<A> {
         }
         // All have the same acknowledgements, and these do nothing twice.
         let (_, ack) = self.judge(first).ok()?;
-        self.unanswered = (0, 0);
+        self.hear(now);
         self.acknowledged(now, first, ack);
         if ack != AckCheck::Stale && !self.send.is_known(first.pdl()) {
             return None;
@@ -128,6 +128,12 @@ impl<A: Slabs> Connection<A> {
             return Received::Dropped(DropReason::NotRunning);
         }
         self.deliver(now, packet, owner)
+    }
+
+    /// Notes that the peer is there.
+    fn hear(&mut self, now: u64) {
+        self.unanswered = (0, 0);
+        self.send.hear(now);
     }
 
     /// Where the packet's PSN lies and what its acknowledgement fields are. Changes nothing.

@@ -264,7 +264,7 @@ impl<A: Slabs> Connection<A> {
         let (count, since) = self.unanswered;
         let since = if count == 0 { now } else { since };
         let dead = now.saturating_sub(since) > self.config.pdl_dead_time;
-        if count > self.config.pdl_max_rtx && dead {
+        if count > self.config.pdl_max_rtx && dead && self.send.heard() {
             let psn = self.send.unacked_spsn();
             self.break_down(BrokenCause::PeerDead { psn }, Code::ABORTED_BROKEN);
             return None;

@@ -136,8 +136,10 @@ pub(crate) struct SendWindow<A: Slabs> {
     data: u32,
     /// Retransmissions still allowed on this event.
     budget: u32,
-    /// When `unacked_spsn` last moved.
+    /// When `unacked_spsn` last moved, or the peer was heard for the first time.
     advanced: u64,
+    /// A packet of the peer has come. Until then it is not dead: it may not be there yet [proto 3.14].
+    heard: bool,
     /// Start of the retransmission timer.
     timer_start: u64,
     /// When it expired last.
@@ -174,6 +176,7 @@ impl<A: Slabs> SendWindow<A> {
             data: 0,
             budget: 0,
             advanced: now,
+            heard: false,
             timer_start: now,
             expired_at: 0,
             late_until: None,
@@ -218,6 +221,19 @@ impl<A: Slabs> SendWindow<A> {
     /// PSNs in the window that carry something.
     pub(crate) fn data_outstanding(&self) -> u32 {
         self.data
+    }
+
+    /// Notes that a packet of the peer has come, whatever is in it.
+    pub(crate) fn hear(&mut self, now: u64) {
+        if !self.heard {
+            self.heard = true;
+            self.advanced = now;
+        }
+    }
+
+    /// Whether a packet of the peer has come.
+    pub(crate) fn heard(&self) -> bool {
+        self.heard
     }
 
     pub(crate) fn rtt(&self) -> &Rtt {
@@ -442,7 +458,7 @@ impl<A: Slabs> SendWindow<A> {
         // A packet behind others that have to be repeated first is not the peer's fault.
         let since = slot.first_sent.max(self.advanced);
         let old = since.saturating_add(self.dead_time) < now;
-        if u32::from(slot.retransmits) > self.max_rtx && old {
+        if u32::from(slot.retransmits) > self.max_rtx && old && self.heard {
             return Err(PeerDead);
         }
         if slot.content != Content::None && content == Content::None {

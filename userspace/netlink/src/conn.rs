@@ -102,6 +102,8 @@ pub struct Conn {
     /// Why it is in that state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// A packet of the peer has been accepted since it was created or reset.
+    pub heard: bool,
     /// Its paths.
     pub paths: Vec<Path>,
     /// Its counters, if they were asked for.
@@ -110,6 +112,11 @@ pub struct Conn {
 }
 
 impl Conn {
+    /// Started, and waiting for the peer's first packet.
+    pub fn connecting(&self) -> bool {
+        self.state == ConnState::Established && !self.heard
+    }
+
     pub(crate) fn read(o: Object<'_>) -> Result<Self> {
         let encap = o.int(conn::ENCAP).and_then(Encap::from_number);
         let state = o.int(conn::STATE).and_then(ConnState::from_number);
@@ -139,6 +146,7 @@ impl Conn {
             params: Counters::from_nests(o.0, conn::PARAM, conn_param::NAME, conn_param::VALUE),
             state: o.need(state, "connection of unknown state")?,
             cause: o.text(conn::CAUSE),
+            heard: o.int(conn::HEARD) == Some(1u8),
             paths: paths.collect::<Result<_>>()?,
             stats: o
                 .0

@@ -497,6 +497,10 @@ pub mod conn {
     /// connection. The first path's addresses are those by which sockets know the
     /// connection. (nest)
     pub const PATH: u16 = 26;
+    /// In a reply, 1 when a packet of the peer has been accepted since the connection was
+    /// created or reset. Until then an established connection is still connecting: it waits
+    /// for the peer as long as it takes, and does not break. (u8)
+    pub const HEARD: u16 = 27;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -628,6 +632,11 @@ pub mod conn {
             number: PATH,
             name: "path",
             nested: Some(super::conn_path::ATTRS),
+        },
+        super::Attr {
+            number: HEARD,
+            name: "heard",
+            nested: None,
         },
     ];
 }

@@ -43,6 +43,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: Option<ConnVerb>,
     },
+    /// Connect this node with a peer, on which the same command runs.
+    ///
+    /// Each end names the other one; it does not matter which is first, and the first one waits. They agree
+    /// by TCP on ids, start values, the encapsulation (SUNH without a router between them, else UDP), the length of
+    /// packets and the extensions; then there is a connection, and a round trip over it has shown that it works.
+    /// A connection that was made so before is kept if both ends have it.
+    Connect(Connect),
     /// Routes of SUNH: where packets to other nodes are forwarded, once "superp node set forwarding on".
     Route {
         #[command(subcommand)]
@@ -310,6 +317,27 @@ pub(crate) enum ParamVerb {
         /// The value, or default.
         value: String,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct Connect {
+    /// Address of the peer.
+    pub(crate) peer: IpAddr,
+    /// What packets are carried in: sunh or udp. If left out, what suits.
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub(crate) encap: Option<crate::connect::Kind>,
+    /// The device; by route if left out.
+    #[arg(long)]
+    pub(crate) dev: Option<String>,
+    /// The own address; the one that suits the device or the route if left out.
+    #[arg(long)]
+    pub(crate) local: Option<IpAddr>,
+    /// How long to wait for the peer, seconds; until interrupted if left out.
+    #[arg(short = 'W', long, value_parser = crate::words::seconds)]
+    pub(crate) timeout: Option<f64>,
+    /// The TCP port where the ends meet, at both alike.
+    #[arg(long, default_value_t = 7777)]
+    pub(crate) port: u16,
 }
 
 #[derive(Args)]

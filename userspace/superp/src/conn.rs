@@ -305,7 +305,7 @@ fn table(conns: &[Conn], out: &mut Out) -> Result<(), Failure> {
     for conn in conns {
         table.row([
             conn.local_cid.to_string(),
-            conn.state.to_string(),
+            state(conn),
             conn.encap.to_string(),
             devices(&conn.paths),
             conn.local_addr.to_string(),
@@ -342,6 +342,14 @@ fn devices(paths: &[Path]) -> String {
     paths.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
+/// The state, in which a connection that waits for its peer's first packet is told from one that has one.
+fn state(conn: &Conn) -> String {
+    match conn.connecting() {
+        true => "connecting".into(),
+        false => conn.state.to_string(),
+    }
+}
+
 fn flags(conn: &Conn) -> String {
     let ordered = match (conn.ordered_tx, conn.ordered_rx) {
         (true, true) => "ordered",
@@ -369,7 +377,7 @@ fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
         .map_or(String::new(), |cause| format!(": {cause}"));
     for (name, value) in [
         ("connection", conn.local_cid.to_string()),
-        ("state", format!("{}{cause}", conn.state)),
+        ("state", format!("{}{cause}", state(conn))),
         (
             "peer",
             format!("{} cid {}", conn.remote_addr, conn.remote_cid),

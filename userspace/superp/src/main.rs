@@ -7,6 +7,7 @@
 mod batch;
 mod cli;
 mod conn;
+mod connect;
 mod dev;
 mod doctor;
 mod events;
@@ -37,6 +38,7 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Dev { verb } => dev::run(verb, out),
         Command::Route { verb } => route::run(verb, out),
         Command::Conn { verb } => conn::run(verb, out),
+        Command::Connect(args) => connect::run(&args, out),
         Command::Param { verb } => param::run(verb, out),
         Command::Mr { verb: _ } => object::regions(out),
         Command::Qp { verb: _ } => object::qps(out),

@@ -591,17 +591,35 @@ fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
     config.pdl_max_rtx = 2;
     config.pdl_dead_time = 100 * MS;
     let mut quick = SendWindow::<Heap>::new(&config, 0).unwrap();
+    quick.hear(0);
     send(&mut quick, 0, 1);
     for now in 1..50 {
         assert_eq!(quick.resend(now, 0, request(0), 0), Ok(()));
     }
     let mut slow = SendWindow::<Heap>::new(&config, 0).unwrap();
+    slow.hear(0);
     send(&mut slow, 0, 1);
     for now in [1000, 2000, 3000] {
         assert_eq!(slow.resend(now * MS, 0, request(0), 0), Ok(()));
     }
     assert_eq!(slow.resend(4000 * MS, 0, request(0), 0), Err(PeerDead));
     assert_eq!(quick.resend(200 * MS, 0, request(0), 0), Err(PeerDead));
+}
+
+#[test]
+fn time_of_a_peer_that_was_never_heard_counts_from_its_first_packet() {
+    let mut config = config(64, 0);
+    config.pdl_max_rtx = 2;
+    config.pdl_dead_time = 100 * MS;
+    let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    send(&mut window, 0, 1);
+    for now in 1..1000 {
+        assert_eq!(window.resend(now * MS, 0, request(0), 0), Ok(()));
+    }
+    window.hear(1000 * MS);
+    window.hear(1050 * MS);
+    assert_eq!(window.resend(1100 * MS, 0, request(0), 0), Ok(()));
+    assert_eq!(window.resend(1101 * MS, 0, request(0), 0), Err(PeerDead));
 }
 
 #[test]
@@ -623,6 +641,7 @@ fn packet_whose_turn_comes_late_does_not_break_the_connection() {
     config.pdl_max_rtx = 1;
     config.pdl_dead_time = 100 * MS;
     let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    window.hear(0);
     send(&mut window, 0, 2);
     take(&mut window, 1000 * MS, &ack(0, &[]));
     for _ in 0..5 {
@@ -637,6 +656,7 @@ fn age_of_a_pure_ack_counts_from_when_it_is_missed() {
     config.pdl_max_rtx = 1;
     config.pdl_dead_time = 100 * MS;
     let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
+    window.hear(0);
     window.assign(0, Content::None, 0);
     for now in 1000..1100 {
         assert_eq!(window.resend(now * MS, 0, Content::None, 0), Ok(()));

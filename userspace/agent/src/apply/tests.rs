@@ -154,6 +154,7 @@ impl Fake {
             params: Counters(params.collect()),
             state: ConnState::Created,
             cause: None,
+            heard: false,
             paths: vec![Path {
                 ifindex: Some(1),
                 ifname: Some("eth1".into()),

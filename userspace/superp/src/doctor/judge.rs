@@ -371,7 +371,10 @@ impl<'a> Walk<'a> {
                 "is the peer running, and is nothing between that filters; \"ip neighbour\" tells the Ethernet address that its packets go to",
             ),
         };
-        let text = format!("the peer of {name} does not answer{why}; {how}");
+        let text = match conn.connecting() {
+            true => format!("{name} waits for its peer, which does not answer yet{why}; {how}"),
+            false => format!("the peer of {name} does not answer{why}; {how}"),
+        };
         let local = healthy
             .first()
             .map_or(conn.local_addr, |path| path.local_addr);

@@ -130,11 +130,38 @@ fn every_transmission_carries_fresh_acknowledgements() {
     assert_eq!(first.payload, again.payload);
 }
 
+/// Lets an end hear of its peer, which has nothing to say.
+fn hear(pair: &mut Pair, end: usize) {
+    let pure = TalHeader {
+        ack_xid: u16::MAX,
+        ..TalHeader::default()
+    };
+    inject(pair, end, pdl(u32::MAX, u32::MAX), pure, &[]);
+}
+
+#[test]
+fn peer_that_is_not_there_yet_is_waited_for() {
+    let mut pair = Pair::clean(&Config::default());
+    pair.filter = Some(Box::new(|now, _, _| now < 600 * SECOND));
+    let write = write(&mut pair, A, 100);
+    let read = pair.read(A, BASE, 100);
+    pair.drive(A);
+    while pair.step(599 * SECOND) {}
+    assert_eq!(pair.ends[A].conn.state(), State::Open);
+    assert!(!pair.ends[A].conn.heard());
+    pair.settle();
+    assert!(pair.ends[A].conn.heard());
+    for token in [write, read] {
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    }
+}
+
 #[test]
 fn timeout_backs_off_and_a_dead_peer_breaks_the_connection() {
     let mut pair = Pair::clean(&Config::default());
     pair.trace = true;
     lose(&mut pair, A, |_| true);
+    hear(&mut pair, A);
     let token = write(&mut pair, A, 100);
     let other = pair.read(A, BASE, 100);
     pair.settle();

@@ -49,6 +49,7 @@ fn conn() -> Conn {
         params: Counters::default(),
         state: ConnState::Established,
         cause: None,
+        heard: true,
         paths: vec![path(0)],
         stats: Some(Counters::default()),
     }
@@ -409,6 +410,18 @@ fn connection_that_let_go_of_its_device_is_created_again_as_it_was() {
              local 10.23.0.1 ext on partition 0 tclass 0 hop-limit 15 flow-label 5 mtu 8992 \
              start-psn 2147483748 b_y 2 && superp conn start 1",
         ),
+    );
+}
+
+#[test]
+fn connection_that_never_heard_its_peer_is_said_to_wait() {
+    let mut facts = facts();
+    facts.conns[0].heard = false;
+    let finding = fault(&facts, silent(Reach::Answers));
+    assert_eq!(
+        finding.text,
+        "connection 1 to 10.23.0.2 waits for its peer, which does not answer yet; \
+         its IP does, so what is wrong is SUPERp there"
     );
 }
 
