@@ -79,7 +79,7 @@ no_port() {
 no_connection() {
 	ip -n "$nodeB" address add 10.23.0.77/16 dev eth0 || return 1
 	finds "$nodeA" "$patient" connection:10.23.0.77 10.23.0.77 || return 1
-	told advice | grep -q '^superp conn add peer 10.23.0.77 ' || return 1
+	told advice | grep -q '^superp connect 10.23.0.77, ' || return 1
 	alone || return 1
 	half "$nodeB" sunh "$cid" "$cid" 77 1 eth0 23 || return 1
 	half "$nodeA" sunh "$cid" "$cid" 1 77 eth0 23 || return 1
@@ -144,7 +144,15 @@ shut_down() {
 unknown_to_the_peer() {
 	fresh && on "$nodeB" superp conn del "$cid" || return 1
 	finds "$nodeA" "$impatient" "answer:$cid" || return 1
+	told text | grep -q 'waits for its peer, which does not answer yet' || return 1
 	tap_equal "superp doctor 10.23.0.1" "$(told peer-remedy)" "remedy at the peer" || return 1
+	# It goes on by itself.
+	half "$nodeB" sunh "$cid" "$cid" 2 1 eth0 23 ext on && content
+}
+lost_by_the_peer() {
+	fresh && on "$nodeA" superp ping 10.23.0.2 -c 1 -W 20 && on "$nodeB" superp conn del "$cid" || return 1
+	finds "$nodeA" "$impatient" "answer:$cid" || return 1
+	told text | grep -q 'the peer of connection .* does not answer' || return 1
 	finds "$nodeB" "$patient" connection:10.23.0.1 10.23.0.1 || return 1
 	nodes_wait 30 state_is "$nodeA" broken || return 1
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
@@ -240,7 +248,8 @@ tap_case "an MTU below the connection's" small_mtu
 tap_case "a port without address" no_address
 tap_case "a connection whose own address is gone" other_address
 tap_case "a connection that is shut down, here and at both ends" shut_down
-tap_case "a connection that the peer does not have, and that breaks" unknown_to_the_peer
+tap_case "a connection that the peer does not have yet" unknown_to_the_peer
+tap_case "a connection that the peer does not have any more, and that breaks" lost_by_the_peer
 tap_case "a neighbour that does not answer ARP" no_arp
 tap_case "a neighbour that does not answer neighbour discovery" no_neighbour_discovery
 tap_case "no route" no_route

@@ -56,6 +56,7 @@ queue_is_full() { [ "$(turned_away "$nodeA")" -gt 0 ]; }
 
 # A queue that never takes anything: not waited for without end.
 closed_for_good() {
+	on "$nodeA" superp ping "$(address "$way" 2)" --cid "$cid" -c 1 -W 20 || return 1
 	queue "$nodeA" pfifo limit 0 || return 1
 	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write 64 >/dev/null 2>&1 &
 	nodes_wait 60 broken || return 1

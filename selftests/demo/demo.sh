@@ -10,29 +10,29 @@ cd "$(dirname "$0")/.."
 . lib/report.sh
 trap nodes_down EXIT
 
-size=$((16 << 20))
+size=$((8 << 20))
 messages=1000
+text=$((4 << 20))
 bad_link='delay 200us 100us loss 1% reorder 25% 50% duplicate 1%'
 folder=$(mktemp -d)
 
 # row LINK WHAT BYTES SPEED PACKETS RETRANSMITS: a row of the table, with the verdict at its end.
 row() { printf '  %-12s %-22s %9s %8s %9s %12s   %s\n' "$@" "$verdict"; }
 
-# line LINK WHAT RESULT PACKETS RETRANSMITS OURS THEIRS: a row of a transfer; RESULT is what the
-# command said of itself, the last two are files that must be equal.
+# line LINK WHAT RESULT PACKETS RETRANSMITS SIZE SUM OTHER: a row of a transfer of SIZE bytes; RESULT is what
+# the command said of itself, the last two are sums of files that must be equal.
 line() {
-	local bytes speed sum other
-	bytes=$(jq -r .bytes <<<"$3")
-	speed=$(printf %.1f "$(jq -r '.bytes / .seconds / 1e6' <<<"$3")")
-	sum=$(sha256sum <"$6")
-	other=$(sha256sum <"$7")
-	if [ "$sum" = "$other" ] && [ "$bytes" = "$(stat -c %s "$6")" ]; then
-		judge yes "${sum:0:16}… at both ends"
+	local bytes speed
+	read -r bytes speed < <(jq -r '"\(.bytes) \(.bytes / .seconds / 1e6)"' <<<"$3")
+	if [ "$7" = "$8" ] && [ "$bytes" = "$6" ]; then
+		judge yes "${7:0:16}… at both ends"
 	else
-		judge no "$bytes bytes, ${sum:0:8}… here, ${other:0:8}… there"
+		judge no "$bytes bytes, ${7:0:8}… here, ${8:0:8}… there"
 	fi
-	row "$1" "$2" "$bytes" "$speed" "$4" "$5"
+	row "$1" "$2" "$bytes" "$(printf %.1f "$speed")" "$4" "$5"
 }
+
+sum() { sha256sum <"$folder/$1"; }
 
 # measure COMMAND…: sets result, packets and resent: what the command said, and what both ends of the
 # connection counted meanwhile.
@@ -40,12 +40,12 @@ measure() {
 	local before=$counted
 	result=$("$@")
 	counted=$(count)
-	read -r packets resent < <(jq -rn --argjson before "$before" --argjson after "$counted" '
-		def sum($counters): [.[].stats | .[$counters[]]] | add;
-		def moved($counters): ($after | sum($counters)) - ($before | sum($counters));
-		"\(moved(["tx-packets"])) \(moved(["retrans-fast", "retrans-rto", "retrans-full"]))"')
+	read -r packets resent < <(jq -rs '
+		def moved($counters): [.[2:][], .[:2][]] | map([.[].stats | .[$counters[]]] | add) | .[0] + .[1] - .[2] - .[3];
+		"\(moved(["tx-packets"])) \(moved(["retrans-fast", "retrans-rto", "retrans-full"]))"' <<<"$before $counted")
 }
-count() { { on "$nodeA" superp -j conn show "$cid" -s && on "$nodeB" superp -j conn show "$cid" -s; } | jq -s add; }
+# The connection at both ends, with its counters.
+count() { on "$nodeA" superp -j conn show "$cid" -s && on "$nodeB" superp -j conn show "$cid" -s; }
 
 # serve OPTION…: B offers memory and takes messages; sets server, remote and qpn.
 serve() {
@@ -61,7 +61,7 @@ serve() {
 
 # transfers WAY LINK: the three lines of one encapsulation on one link.
 transfers() {
-	local way=$1 link=$2 peer result packets resent counted written read sent answered
+	local way=$1 link=$2 peer result packets resent counted written read sent answered region
 	peer=$(address "$way" 2)
 	counted=$(count)
 	rm -f "$folder"/{back,received}
@@ -80,9 +80,10 @@ transfers() {
 		--file "$folder/messages" --count "$messages"
 	wait "$server"
 
-	line "${written[@]}" "$folder/data" "$folder/region"
-	line "${read[@]}" "$folder/region" "$folder/back"
-	line "$link" "$messages messages" "$result" "$packets" "$resent" "$folder/messages" "$folder/received"
+	region=$(sum region)
+	line "${written[@]}" "$size" "$data" "$region"
+	line "${read[@]}" "$size" "$region" "$(sum back)"
+	line "$link" "$messages messages" "$result" "$packets" "$resent" "$text" "$texts" "$(sum received)"
 }
 
 # refusal: a write that leaves the region by one byte, and what becomes of it.
@@ -103,8 +104,9 @@ refusal() {
 }
 
 head -c "$size" /dev/urandom >"$folder/data"
-head -c $((4 << 20)) /dev/urandom >"$folder/messages"
+head -c "$text" /dev/urandom >"$folder/messages"
 head -c 4096 "$folder/data" >"$folder/data.page"
+data=$(sum data) texts=$(sum messages)
 nodes_up 9000
 ports_up
 

@@ -34,9 +34,11 @@ address() {
 # half NODE WAY CID PEER-CID NUMBER PEER-NUMBER DEVICE NET [OPTION…]: one end, started.
 half() {
 	local node=$1 way=$2 cid=$3 peer_cid=$4
-	on "$node" superp conn add "$cid" peer "$(address "$way" "$6" "$8")" peer-cid "$peer_cid" \
-		encap "${way/sunh6/sunh}" dev "$7" local "$(address "$way" "$5" "$8")" "${@:9}" || return 1
-	on "$node" superp conn start "$cid"
+	on "$node" superp batch <<-END
+		conn add $cid peer $(address "$way" "$6" "$8") peer-cid $peer_cid \
+			encap ${way/sunh6/sunh} dev $7 local $(address "$way" "$5" "$8") ${*:9}
+		conn start $cid
+	END
 }
 
 # connect WAY CID [OPTION…]: a connection between both nodes, with that id at both ends; options as

@@ -366,6 +366,25 @@ TEST_F(pair, receive__timeout_and_signal)
 	EXPECT_EQ(EINTR, errno);
 }
 
+/* The peer falls silent. Another socket finds out, by the timer of the connection that both use. */
+TEST_F_TIMEOUT(pair, connection_breaks__who_only_receives_is_told, slowly(60))
+{
+	struct timeval time = { .tv_sec = slowly(20) };
+	int sender;
+	char byte;
+
+	ASSERT_EQ(0, setsockopt(self->a, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)));
+	sender = superp_open(&node_a, 0, &node_b, variant->options.encap, QPN_B);
+	ASSERT_LE(0, sender);
+	ASSERT_EQ(1, send(self->b, "x", 1, 0));
+	ASSERT_EQ(1, recv(self->a, &byte, 1, 0));
+	ASSERT_EQ(0, link_netem("loss 100%"));
+	ASSERT_EQ(1, send(sender, "x", 1, 0));
+	EXPECT_EQ(-1, recv(self->a, &byte, 1, 0));
+	EXPECT_EQ(ETIMEDOUT, errno);
+	close(sender);
+}
+
 TEST_F(pair, send__to_a_given_destination)
 {
 	int encap = variant->options.encap;

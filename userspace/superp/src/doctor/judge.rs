@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
             let finding = match self.facts.peer {
                 Some(peer) => Finding::wrong("connection", peer, format!("no connection leads to {peer}"))
                     .advice(format!(
-                        "superp conn add peer {peer} peer-cid ID …, and its mirror image at the peer; superp conn add --help tells the rest"
+                        "superp connect {peer}, and at the peer the same with the address of this node"
                     )),
                 None => Finding::note("connection", "node", "there is no connection"),
             };
