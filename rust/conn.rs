@@ -144,6 +144,8 @@ pub(crate) struct ConnInfo {
     pub(crate) config: Config,
     /// A packet of the peer has been accepted in this life.
     pub(crate) heard: bool,
+    /// Bytes of the longest packet now.
+    pub(crate) mtu: u32,
 }
 
 /// Counters of the module's own, beside [`Stats`].
@@ -683,12 +685,14 @@ impl Conn {
     }
 
     /// Breaks the connection when its packets no longer fit any path: what is under way was cut to
-    /// the old size, and would be lost for ever.
+    /// the old size, and would be lost for ever. Over UDP it goes in fragments, and what follows is shorter.
     pub(crate) fn check_mtu(self: &Arc<Self>) {
         let fits = {
             let inner = self.inner.lock();
             let mut paths = inner.ways.paths();
-            inner.ways.closed() || paths.any(|path| path.mtu() >= self.identity.config.mtu)
+            self.identity.encap != Encap::Sunh
+                || inner.ways.closed()
+                || paths.any(|path| path.mtu() >= self.identity.config.mtu)
         };
         if !fits {
             self.break_off("the MTU of the device fell below the connection's");
@@ -722,6 +726,7 @@ impl Conn {
             cause: inner.cause,
             config: inner.proto.config().clone(),
             heard: inner.proto.heard(),
+            mtu: inner.proto.mtu(),
         }
     }
 

@@ -367,6 +367,9 @@ impl Conn {
             Err(_) => count(&mut inner.stats.tx_path_errors, n),
         }
         out.forget();
+        if let Some(mtu) = inner.ways.narrowed() {
+            inner.proto.set_mtu(mtu);
+        }
     }
 
     /// The packet of a transmission; none if it counts as lost.

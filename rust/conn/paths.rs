@@ -220,6 +220,16 @@ impl Ways {
         sent
     }
 
+    /// Bytes of a packet that all paths that are left take, if one of them has had a longer one since this was
+    /// asked last. Process or softirq context.
+    pub(super) fn narrowed(&self) -> Option<u32> {
+        let was_narrow = |path: &Path| path.was_narrow();
+        // All are asked, or one would stay narrow.
+        let narrow = self.paths().filter(|path| was_narrow(path)).count();
+        let mtus = self.paths().map(Path::mtu).filter(|&mtu| mtu > 0);
+        (narrow > 0).then(|| mtus.fold(self.mtu, u32::min))
+    }
+
     /// Packets, `n` of them, came in by the `i`th path.
     pub(super) fn received(&mut self, i: usize, n: u64) {
         if let Some(way) = self.ways.get_mut(i) {

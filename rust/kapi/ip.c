@@ -50,7 +50,8 @@ static int superp_ip_finish4(struct sk_buff *skb)
  * superp_ip_output4 - send a datagram
  * @net: the namespace
  * @skb: it, given up; it begins with its IP header, which lacks the length and the checksum, fits the
- *       MTU of its route, as one or as a burst, and has room for the device's header
+ *       MTU of its route, as one or as a burst, or has ignore_df set, and has room for the device's
+ *       header
  *
  * Context: process or softirq, bottom halves off, under RCU.
  * Return: as ip_local_out().
@@ -62,7 +63,7 @@ int superp_ip_output4(struct net *net, struct sk_buff *skb)
 	struct iphdr *ip = ip_hdr(skb);
 	int err;
 
-	if (superp_ip_filtered4(net) || !superp_ip_plain4(skb_rtable(skb)))
+	if (skb->ignore_df || superp_ip_filtered4(net) || !superp_ip_plain4(skb_rtable(skb)))
 		return ip_local_out(net, NULL, skb);
 	__IP_INC_STATS(net, IPSTATS_MIB_OUTREQUESTS);
 	iph_set_totlen(ip, skb->len);

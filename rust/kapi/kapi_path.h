@@ -70,6 +70,7 @@ void superp_path_free(struct superp_path *path);
 void superp_path_resolve(struct superp_path *path);
 void superp_path_confirm(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
+bool superp_path_was_narrow(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 u32 superp_path_burst(struct superp_path *path, bool *whole);
 bool superp_path_up(const struct superp_path *path, u32 len);

@@ -53,6 +53,7 @@ struct superp_path {
 	u32 headroom;
 	u32 burst;
 	bool confirmed;
+	bool narrow;
 };
 
 /* The device takes bursts as they are. */
@@ -269,6 +270,18 @@ u32 superp_path_mtu(struct superp_path *path)
 		mtu = superp_path_udp_mtu(path, route);
 	rcu_read_unlock();
 	return mtu;
+}
+
+/**
+ * superp_path_was_narrow - has a packet had to be sent in fragments?
+ * @path: the path
+ *
+ * Context: any.
+ * Return: whether one was longer than superp_path_mtu() since this was asked last.
+ */
+bool superp_path_was_narrow(struct superp_path *path)
+{
+	return READ_ONCE(path->narrow) && xchg(&path->narrow, false);
 }
 
 /**
@@ -506,7 +519,8 @@ u32 superp_path_burst(struct superp_path *path, bool *whole)
 /**
  * superp_path_up - can the device of a path send?
  * @path: the path
- * @len: bytes from the PDL header on that it has to take in one packet, or 0
+ * @len: bytes from the PDL header on that it has to take in one packet, or 0; over UDP, which goes in
+ *       fragments where it must, any
  *
  * Context: any.
  * Return: true also for a path without a device, whose route nobody knows.
@@ -516,7 +530,7 @@ bool superp_path_up(const struct superp_path *path, u32 len)
 	const struct net_device *dev = path->dev;
 
 	return !dev || (netif_running(dev) && netif_carrier_ok(dev) &&
-			superp_path_less(READ_ONCE(dev->mtu), superp_path_headers(path)) >= len);
+			(path->config.encap != SUPERP_PATH_SUNH || superp_path_sunh_mtu(path) >= len));
 }
 
 /* What is left of a packet's way in must not go out with it. */
@@ -635,22 +649,26 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 	u32 mtu = superp_path_udp_mtu(path, route), headers = superp_path_headers(path), len = 0;
 	struct net_device *dev = dst_dev(route->dst);
 	struct sk_buff *skb;
+	bool narrow = false;
 	int err;
 
 	superp_path_note_burst(path, dev);
 	if (head->next || skb_is_gso(head)) {
 		for (skb = head; skb; skb = skb->next) {
-			if (superp_run_packet_len(skb) > mtu)
-				return -EMSGSIZE;
+			narrow |= superp_run_packet_len(skb) > mtu;
 			len += skb->len;
 		}
 		/* The MTU may have grown since superp_path_burst(). */
 		if (len > IP_MAX_MTU - headers)
 			return -EMSGSIZE;
 		superp_burst_join_udp(head, dev);
-	} else if (head->len > mtu) {
-		return -EMSGSIZE;
+	} else {
+		narrow = head->len > mtu;
 	}
+	/* What was cut before the path became narrow stays as it is: IP sends it in fragments. */
+	head->ignore_df = narrow;
+	if (narrow)
+		WRITE_ONCE(path->narrow, true);
 	err = skb_cow_head(head, LL_RESERVED_SPACE(dev) + route->dst->header_len + headers);
 	if (err)
 		return err;
@@ -720,7 +738,8 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
  * receives it before this returns.
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno, for all of them: -EMSGSIZE over superp_path_mtu(), -ENETDOWN, -ENOMEM,
+ * Return: 0 or a negative errno, for all of them: -EMSGSIZE over superp_path_mtu() (UDP: over that of
+ * the longest datagram; what the path is too narrow for goes in fragments), -ENETDOWN, -ENOMEM,
  * -ENOBUFS if the device's queue had no room, and those of route lookups.
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)

@@ -187,6 +187,13 @@ impl Path {
         unsafe { c::superp_path_mtu(self.0.as_ptr()) }
     }
 
+    /// Whether a packet was longer than [`Self::mtu`] since this was asked last, and so went in fragments of IP
+    /// (UDP only). Any context.
+    pub(crate) fn was_narrow(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_was_narrow(self.0.as_ptr()) }
+    }
+
     /// Bytes that [`SkBuff::alloc`] should leave for the headers below. With fewer, sending has to
     /// copy the linear part. Any context.
     pub(crate) fn headroom(&self) -> usize {

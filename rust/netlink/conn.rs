@@ -119,6 +119,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
         msg.put_text(SUPERP_A_CONN_CAUSE, info.cause)?;
     }
     msg.put_u8(SUPERP_A_CONN_HEARD, info.heard.into())?;
+    msg.put_u32(SUPERP_A_CONN_PATH_MTU, info.mtu)?;
     if stats {
         msg.nest(SUPERP_A_CONN_STATS, |msg| put_stats(msg, &conn.stats()))?;
     }

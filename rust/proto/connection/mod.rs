@@ -12,6 +12,9 @@ use super::{
     Request, Slabs, State, Stats, SubmitError, Transmit,
 };
 
+/// The least that [`Connection::set_mtu`] sets, as the least of a configuration.
+const MTU_MIN: u32 = 128;
+
 /// Reports kept until the owner fetches them. A packet causes one or two.
 const REPORTS: usize = 4;
 
@@ -23,6 +26,8 @@ const REPORTS: usize = 4;
 /// reached. Times are nanoseconds of one monotonic clock.
 pub struct Connection<A: Slabs> {
     config: Config,
+    /// Bytes of a packet that the path takes now.
+    mtu: u32,
     state: State,
     stats: Stats,
     send: SendWindow<A>,
@@ -86,6 +91,7 @@ impl<A: Slabs> Connection<A> {
             .pdl_delayed_ack_time
             .min(send.rtt().delayed_ack_max());
         Some(Self {
+            mtu: config.mtu,
             state: State::Open,
             stats: Stats::default(),
             receive: ReceiveWindow::new(window, config.start_psn, config.ordered_rx)?,
@@ -283,6 +289,21 @@ impl<A: Slabs> Connection<A> {
     /// State.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Cuts what is begun from now on into packets of `mtu` bytes at most, from the PDL header on, for a path that
+    /// takes no longer ones any more; at most what the connection was created with. What was begun keeps its
+    /// packets, and so does a message that would not be one transaction [proto 2.8].
+    pub fn set_mtu(&mut self, mtu: u32) {
+        self.mtu = mtu.max(MTU_MIN).min(self.config.mtu);
+        let less = self.config.mtu.saturating_sub(self.mtu);
+        self.initiator.shorten(less);
+        self.target.shorten(less);
+    }
+
+    /// Bytes of the longest packet that is made now.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
     }
 
     /// Whether a packet of the peer has been accepted. Until then the connection does not break because

@@ -118,6 +118,8 @@ pub(crate) struct Initiator<A: Slabs> {
     window: u32,
     ext: bool,
     limits: Limits,
+    /// Those for the packets that the path takes now.
+    narrow: Limits,
     /// In ns; 0 for none.
     timeout: u64,
 }
@@ -149,6 +151,7 @@ impl<A: Slabs> Initiator<A> {
             window,
             ext: config.ext,
             limits: Limits::new(config),
+            narrow: Limits::new(config),
             timeout: config.tal_transaction_timeout.saturating_mul(10),
         })
     }
@@ -157,12 +160,21 @@ impl<A: Slabs> Initiator<A> {
         self.slots.len()
     }
 
+    /// Cuts later requests into packets that are `less` bytes shorter than those that the connection began with.
+    pub(crate) fn shorten(&mut self, less: u32) {
+        self.narrow = self.limits.narrowed(less);
+    }
+
+    /// A message that has to be one transaction may be as long as ever.
     pub(crate) fn max_len(&self, op: &ReqOp) -> u64 {
-        self.limits.max_len(op)
+        match op {
+            ReqOp::SendQp { .. } | ReqOp::Send { .. } => self.limits.max_len(op),
+            _ => self.narrow.max_len(op),
+        }
     }
 
     pub(crate) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
-        self.limits.per_packet(op, len)
+        self.narrow.per_packet(op, len)
     }
 
     /// Whether a slot is free.
@@ -215,7 +227,13 @@ impl<A: Slabs> Initiator<A> {
         if request.op.opcode().is_extension() && !self.ext {
             return Err(SubmitError::NeedsExt);
         }
-        let layout = self.limits.layout(&request)?;
+        // What was measured before the path became narrow goes in the packets that it was measured for.
+        let layout = match self.narrow.layout(&request) {
+            Err(SubmitError::TooLong { .. } | SubmitError::BadCount { .. }) => {
+                self.limits.layout(&request)?
+            }
+            layout => layout?,
+        };
         if !self.has_room(&request.op) {
             self.want_room = true;
             return Err(SubmitError::WindowFull);

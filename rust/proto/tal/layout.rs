@@ -48,6 +48,14 @@ impl Limits {
         }
     }
 
+    /// The same for packets that are `less` bytes shorter.
+    pub(super) fn narrowed(&self, less: u32) -> Self {
+        Self {
+            room: self.room.saturating_sub(less),
+            ..*self
+        }
+    }
+
     /// Largest block of a packet with one operation.
     fn block_max(&self, opcode: Opcode) -> u32 {
         self.room.saturating_sub(opcode.header_len() as u32)

@@ -52,6 +52,8 @@ struct Transaction {
     /// Read, and offset in it, that the next reply packet is for.
     next_read: u16,
     next_offset: u32,
+    /// How the reply is cut.
+    limits: Option<Limits>,
     /// Reply packets in all, and sent.
     reply_packets: u16,
     reply_sent: u16,
@@ -93,6 +95,8 @@ pub(crate) struct Target<A: Slabs> {
     window: u32,
     ext: bool,
     limits: Limits,
+    /// Those for the packets that the path takes now.
+    narrow: Limits,
 }
 
 impl<A: Slabs> Target<A> {
@@ -110,7 +114,13 @@ impl<A: Slabs> Target<A> {
             window,
             ext: config.ext,
             limits: Limits::new(config),
+            narrow: Limits::new(config),
         })
+    }
+
+    /// Cuts later answers into packets that are `less` bytes shorter than those that the connection began with.
+    pub(crate) fn shorten(&mut self, less: u32) {
+        self.narrow = self.limits.narrowed(less);
     }
 
     /// The ACK XID to send.
@@ -447,7 +457,10 @@ impl<A: Slabs> Target<A> {
         match Opcode::from_u8(slot.opcode) {
             Some(Opcode::Read) => {
                 let head = slot.reads.head;
-                let packets = self.reply_packets(head).ok_or(Code::RESOURCES_REPLY)?;
+                let (limits, packets) = self.cut_reply(head).ok_or(Code::RESOURCES_REPLY)?;
+                if let Some(slot) = self.slots.get_mut(xid.into()) {
+                    slot.limits = Some(limits);
+                }
                 self.answer(xid, head, packets);
                 return Ok(Step::Partial);
             }
@@ -528,9 +541,9 @@ impl<A: Slabs> Target<A> {
 
     /// The reads, from `read` at `offset` on, that the next reply packet answers: how many of them,
     /// the data bytes for each, and where the packet after it goes on.
-    fn reply_step(&self, read: u16, offset: u32) -> Option<(u8, u32, u16, u32)> {
+    fn reply_step(&self, limits: &Limits, read: u16, offset: u32) -> Option<(u8, u32, u16, u32)> {
         let first = self.reads.get(read)?;
-        let (len, max_ops) = self.limits.reply_block(first.length, offset);
+        let (len, max_ops) = limits.reply_block(first.length, offset);
         let end = offset.saturating_add(len);
         if end < first.length {
             return Some((1, len, read, end));
@@ -548,17 +561,27 @@ impl<A: Slabs> Target<A> {
         Some((count, len, next, 0))
     }
 
+    /// How the reads from `read` on are answered, and in how many packets; `None` when that are too many. The
+    /// peer has counted those of the length that the connection began with.
+    fn cut_reply(&self, read: u16) -> Option<(Limits, u16)> {
+        let narrow = self.reply_packets(&self.narrow, read);
+        match narrow {
+            Some(packets) => Some((self.narrow, packets)),
+            None => Some((self.limits, self.reply_packets(&self.limits, read)?)),
+        }
+    }
+
     /// Packets that answer the reads from `read` on; `None` when there are too many.
-    fn reply_packets(&self, read: u16) -> Option<u16> {
+    fn reply_packets(&self, limits: &Limits, read: u16) -> Option<u16> {
         let (mut read, mut packets) = (read, 0u32);
         while let Some(first) = self.reads.get(read) {
-            let alone = self.limits.reply_packets(first.length);
+            let alone = limits.reply_packets(first.length);
             packets = packets.saturating_add(alone);
-            if packets > self.limits.max_packets {
+            if packets > limits.max_packets {
                 return None;
             }
             read = match alone {
-                1 => self.reply_step(read, 0)?.2,
+                1 => self.reply_step(limits, read, 0)?.2,
                 _ => self.reads.next(read),
             };
         }
@@ -580,7 +603,8 @@ impl<A: Slabs> Target<A> {
             (Content::AtomicResponse { xid }, NIL, 0, true)
         } else {
             let (read, offset) = (slot.next_read, slot.next_offset);
-            let (count, _, next, next_offset) = self.reply_step(read, offset)?;
+            let limits = slot.limits.as_ref().unwrap_or(&self.limits);
+            let (count, _, next, next_offset) = self.reply_step(limits, read, offset)?;
             let reply = Content::Reply {
                 xid,
                 seqno: slot.reply_sent,
@@ -711,7 +735,10 @@ impl<A: Slabs> Target<A> {
 
     fn reply(&self, xid: u16, read: u16, count: u8, offset: u32) -> Option<ReplyPayload> {
         let first = self.reads.get(read)?;
-        let (len, _) = self.limits.reply_block(first.length, offset);
+        let limits = self.slots.get(xid.into())?.limits;
+        let (len, _) = limits
+            .unwrap_or(self.limits)
+            .reply_block(first.length, offset);
         Some(ReplyPayload {
             xid,
             read,

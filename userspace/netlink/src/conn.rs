@@ -104,6 +104,9 @@ pub struct Conn {
     pub cause: Option<String>,
     /// A packet of the peer has been accepted since it was created or reset.
     pub heard: bool,
+    /// Largest packet that is made now, bytes from the packet delivery header: less than `mtu` when the path takes
+    /// less.
+    pub path_mtu: u32,
     /// Its paths.
     pub paths: Vec<Path>,
     /// Its counters, if they were asked for.
@@ -147,6 +150,7 @@ impl Conn {
             state: o.need(state, "connection of unknown state")?,
             cause: o.text(conn::CAUSE),
             heard: o.int(conn::HEARD) == Some(1u8),
+            path_mtu: o.int(conn::PATH_MTU).unwrap_or(0),
             paths: paths.collect::<Result<_>>()?,
             stats: o
                 .0

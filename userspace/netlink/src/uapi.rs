@@ -501,6 +501,10 @@ pub mod conn {
     /// created or reset. Until then an established connection is still connecting: it waits
     /// for the peer as long as it takes, and does not break. (u8)
     pub const HEARD: u16 = 27;
+    /// In a reply, bytes from the packet delivery header to the end of the largest packet
+    /// made now. It is less than mtu when a path over UDP has turned out to take less.
+    /// (u32)
+    pub const PATH_MTU: u16 = 28;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -636,6 +640,11 @@ pub mod conn {
         super::Attr {
             number: HEARD,
             name: "heard",
+            nested: None,
+        },
+        super::Attr {
+            number: PATH_MTU,
+            name: "path-mtu",
             nested: None,
         },
     ];

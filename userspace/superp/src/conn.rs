@@ -342,6 +342,15 @@ fn devices(paths: &[Path]) -> String {
     paths.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
+/// What packets are like.
+fn packets(conn: &Conn) -> String {
+    let text = format!("{}, mtu {}", conn.encap, conn.mtu);
+    match conn.path_mtu < conn.mtu {
+        true => format!("{text}, {} by the path", conn.path_mtu),
+        false => text,
+    }
+}
+
 /// The state, in which a connection that waits for its peer's first packet is told from one that has one.
 fn state(conn: &Conn) -> String {
     match conn.connecting() {
@@ -383,7 +392,7 @@ fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
             format!("{} cid {}", conn.remote_addr, conn.remote_cid),
         ),
         ("local", conn.local_addr.to_string()),
-        ("packets", format!("{}, mtu {}", conn.encap, conn.mtu)),
+        ("packets", packets(conn)),
         ("flags", flags(conn)),
         (
             "header",

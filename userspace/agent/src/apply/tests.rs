@@ -155,6 +155,7 @@ impl Fake {
             state: ConnState::Created,
             cause: None,
             heard: false,
+            path_mtu: 8984,
             paths: vec![Path {
                 ifindex: Some(1),
                 ifname: Some("eth1".into()),

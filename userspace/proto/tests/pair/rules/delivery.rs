@@ -7,6 +7,7 @@ use crate::{MS, SECOND, US};
 use std::cell::Cell;
 use superp_proto::{
     BrokenCause, Code, Connection, DropReason, Heap, NewError, Request, Slabs, State, SubmitError,
+    Transmit,
 };
 
 #[test]
@@ -154,6 +155,52 @@ fn peer_that_is_not_there_yet_is_waited_for() {
     for token in [write, read] {
         assert_eq!(pair.ends[A].completed[&token], Ok(()));
     }
+}
+
+#[test]
+fn path_that_becomes_narrow_has_what_is_begun_later_in_shorter_packets() {
+    const NARROW: u32 = 600;
+    let mut pair = Pair::clean(&Config::default());
+    pair.trace = true;
+    // Sent again when the path is narrow: with the block that the first transmission had.
+    pair.filter = Some(Box::new(|now, _, transmit| {
+        now < MS && transmit.data_len() > 0 && transmit.psn % 3 == 1
+    }));
+    let mut tokens = vec![write(&mut pair, A, 40_000), pair.read(A, BASE, 40_000)];
+    pair.drive(A);
+    while pair.step(MS) {}
+    for end in &mut pair.ends {
+        end.conn.set_mtu(NARROW);
+        assert_eq!(end.conn.mtu(), NARROW);
+    }
+    let started = pair.log.len();
+    let longest = pair.ends[A]
+        .conn
+        .max_request_len(&ReqOp::Read { address: 0 });
+    assert!(longest < 40_000);
+    tokens.push(write(&mut pair, A, 10_000));
+    tokens.push(pair.read(A, BASE, longest as u32));
+    let later = pair.ends[A].conn.stats().transactions - 2;
+    pair.settle();
+    for token in tokens {
+        assert_eq!(pair.ends[A].completed[&token], Ok(()));
+    }
+    let len = |transmit: &Transmit| transmit.data_len() + PdlHeader::LEN + TalHeader::LEN + 8;
+    let of_later = |transmit: &Transmit| u64::from(transmit.tal.xid) >= later;
+    let log = &pair.log[started..];
+    assert!(log
+        .iter()
+        .filter(|e| of_later(&e.2))
+        .all(|e| len(&e.2) <= NARROW as usize));
+    assert!(log
+        .iter()
+        .any(|e| e.2.retransmit && len(&e.2) > NARROW as usize));
+    // Only the answering end knows: what the peer counted in longer packets is answered in these.
+    pair.ends[A].conn.set_mtu(9000);
+    let long = pair.read(A, BASE, 40_000);
+    pair.settle();
+    assert_eq!(pair.ends[A].completed[&long], Ok(()));
+    assert_eq!(pair.ends[A].conn.mtu(), Config::default().mtu);
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn conn() -> Conn {
         state: ConnState::Established,
         cause: None,
         heard: true,
+        path_mtu: 8992,
         paths: vec![path(0)],
         stats: Some(Counters::default()),
     }
