@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Processes and namespaces that end in the middle of traffic leave nothing behind. */
-#include "superp_test.h"
+#include "superp_conn.h"
 
 #define AREA (8u << 20)
 
@@ -220,6 +220,39 @@ TEST_F(traffic, closed_socket__has_sent)
 		ASSERT_EQ((ssize_t)sizeof(message), recv(b, in, sizeof(in), 0));
 		EXPECT_EQ(-1, pattern_check(in, sizeof(in), i));
 	}
+	close(b);
+}
+
+/* Its messages go again for as long as the peer has no buffer, but not for ever: nobody waits for them any more. */
+TEST_F_TIMEOUT(traffic, closed_socket__gives_up_on_who_does_not_receive, slowly(90))
+{
+	int encap = self->options.encap;
+	uint64_t packets, before = 0;
+	static char message[3000];
+	int a, b, i;
+
+	b = superp_open(&node_b, QPN_B, &node_a, encap, 0);
+	ASSERT_LE(0, b);
+	ASSERT_EQ(0, superp_set(b, SO_RCVBUF, 30000));
+	a = superp_open(&node_a, 0, &node_b, encap, QPN_B);
+	ASSERT_LE(0, a);
+	/* Each is given up by itself, after two seconds: a few are left. */
+	ASSERT_EQ(0, superp_set(a, SO_SNDBUF, 8000));
+	for (i = 0; superp_poll(a, POLLOUT, 300) & POLLOUT; i++) {
+		ASSERT_GT(1000, i);
+		if (send(a, message, sizeof(message), MSG_DONTWAIT) < 0)
+			ASSERT_EQ(EAGAIN, errno);
+	}
+	close(a);
+	packets = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_PACKETS);
+	/* They went again: this is not the end of a burst. */
+	for (i = 0; i < slowly(60) && packets != before; i++) {
+		before = packets;
+		sleep(1);
+		packets = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_PACKETS);
+	}
+	EXPECT_LE(2, i);
+	EXPECT_EQ(before, packets);
 	close(b);
 }
 
