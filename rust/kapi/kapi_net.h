@@ -19,10 +19,14 @@ struct superp_cells;
  * struct superp_device_info - what there is to know of a device
  * @mtu: bytes behind the Ethernet header
  * @up: whether it can send and receive: it is up and has a carrier
+ * @enslaved: whether a bridge, bond or team takes all that it receives
+ * @ip_only: whether it receives nothing but IP
  */
 struct superp_device_info {
 	u32 mtu;
 	bool up;
+	bool enslaved;
+	bool ip_only;
 };
 
 int superp_net_register(void);

@@ -117,6 +117,16 @@ pub(crate) fn device_up(net: Net, ifindex: u32) -> Option<bool> {
     device_info(net, ifindex).map(|info| info.up)
 }
 
+/// Whether a bridge, bond or team takes all that a device receives. Any context.
+pub(crate) fn device_enslaved(net: Net, ifindex: u32) -> bool {
+    device_info(net, ifindex).is_some_and(|info| info.enslaved)
+}
+
+/// Whether a device receives nothing but IP. Any context.
+pub(crate) fn device_ip_only(net: Net, ifindex: u32) -> bool {
+    device_info(net, ifindex).is_some_and(|info| info.ip_only)
+}
+
 fn device_info(net: Net, ifindex: u32) -> Option<c::superp_device_info> {
     let mut info = c::superp_device_info::default();
     // SAFETY: By the type invariant of `net`; `info` is valid for the call.

@@ -51,6 +51,18 @@ impl Node {
         }
         let up = net::device_up(self.net, ifindex)
             .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
+        if net::device_enslaved(self.net, ifindex) {
+            return Err(Refusal::new(
+                EBUSY,
+                c"the device is part of a bridge, bond or team, which takes all that it receives: use that",
+            ));
+        }
+        if port.sunh && net::device_ip_only(self.net, ifindex) {
+            return Err(Refusal::new(
+                EINVAL,
+                c"an ipvlan device receives nothing but IP: let it serve udp alone (encap udp)",
+            ));
+        }
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the port");
         port.up.store(up, Relaxed);
         let mut config = self.config.lock();

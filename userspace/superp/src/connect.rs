@@ -181,7 +181,8 @@ fn spec(
             (Kind::Udp, IpAddr::V4(_)) => Encap::Udp4,
             (Kind::Udp, IpAddr::V6(_)) => Encap::Udp6,
         },
-        ifindex: Some(way.ifindex),
+        // Over UDP by whatever device IP takes: with two in one subnet a peer may answer to either.
+        ifindex: (agreed.kind == Kind::Sunh || args.dev.is_some()).then_some(way.ifindex),
         local_addr: Some(way.local),
         remote_addr: Some(args.peer),
         lladdr: None,
@@ -358,7 +359,7 @@ fn tell(conn: &Conn, new: bool, removed: &[u16], rtt: u64, out: &mut Out) -> Res
             conn.local_cid,
             conn.remote_cid,
             conn.encap,
-            conn.ifname.as_deref().unwrap_or("no device"),
+            conn.ifname.as_deref().unwrap_or("any device"),
             conn.mtu,
             if conn.ext { "on" } else { "off" },
             out::time(rtt),
