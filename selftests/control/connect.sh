@@ -54,6 +54,34 @@ unequal() {
 	ip -n "$nodeB" link set eth0 mtu 9000
 	return "$status"
 }
+# Two devices of each node are in one subnet, on one wire: ARP answers for an address on either of them.
+two_cards() {
+	local node number=0 status=0
+	fresh || return 1
+	ip netns add wire && ip -n wire link add br0 type bridge && ip -n wire link set br0 up || return 1
+	for node in "$nodeA" "$nodeB"; do
+		number=$((number + 1))
+		for card in 1 2; do
+			ip -n "$node" link add "card$card" mtu 1500 type veth peer name "w$number$card" netns wire || return 1
+			ip -n wire link set "w$number$card" master br0 up && ip -n "$node" link set "card$card" up || return 1
+			ip -n "$node" address add "10.77.0.$number$card/24" dev "card$card" || return 1
+		done
+		on "$node" sysctl -q net.ipv4.conf.all.rp_filter=0
+		on "$node" superp dev add card1 && on "$node" superp dev add card2 || return 1
+	done
+	# Frames for B's first address go to its second device.
+	ip -n "$nodeA" neigh replace 10.77.0.21 dev card1 lladdr "$(ip -n "$nodeB" -j link show card2 | jq -r '.[0].address')"
+	on "$nodeA" superp -j connect 10.77.0.21 -W 30 --encap udp >"$said.1" 2>&1 &
+	number=$!
+	on "$nodeB" superp -j connect 10.77.0.11 -W 30 --encap udp >"$said.2" 2>&1 || status=1
+	wait "$number" || status=1
+	[ "$status" = 1 ] || "$xfer" mixed "$nodeA" "$nodeB" 10.77.0.21 1 write,read,send 20 3000 4 || status=1
+	[ "$status" = 0 ] || cat "$said.1" "$said.2"
+	fresh
+	for node in "$nodeA" "$nodeB"; do on "$node" superp dev del card1 && on "$node" superp dev del card2; done
+	ip netns del wire
+	return "$status"
+}
 # Ids of other connections are in the way, different ones at both nodes.
 others() {
 	fresh && ports_up || return 1
@@ -135,6 +163,7 @@ tap_case "SUNH, B first" first_or_later sunh 2 sunh 8992
 tap_case "IPv6 addresses, B first" first_or_later sunh6 2 sunh 8992
 tap_case "UDP where it is asked for" chosen
 tap_case "ends with different MTUs take the lower" unequal
+tap_case "two cards of a node in one subnet, over UDP" two_cards
 tap_case "ids that are free at each end" others
 tap_case "once more: what is there is kept" again
 tap_case "another one, for another encapsulation" beside
