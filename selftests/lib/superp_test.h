@@ -562,6 +562,12 @@ static inline uint32_t crc32(const uint8_t *bytes, size_t len)
 	return ~crc;
 }
 
+/* Not 4096 everywhere: 16 KiB on some arm64. */
+static inline size_t page_size(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
 /* Anonymous memory, page aligned. */
 static inline void *memory(size_t len)
 {

@@ -119,8 +119,8 @@ FIXTURE_SETUP(message)
 	self->cid = conn_id();
 	ASSERT_EQ(0, conn_up(self->cid, &variant->options));
 	/* Periods that have little in common: a byte at a wrong place is another byte. */
-	ASSERT_EQ(0, side_up(&self->a, &node_a, 4099 * 4096));
-	ASSERT_EQ(0, side_up(&self->b, &node_b, 8191 * 4096));
+	ASSERT_EQ(0, side_up(&self->a, &node_a, 4099 * page_size()));
+	ASSERT_EQ(0, side_up(&self->b, &node_b, 8191 * page_size()));
 	ASSERT_EQ(0, qp_connect(&self->a.context, &self->a.qp, &node_b, encap, self->b.qp.qpn));
 	ASSERT_EQ(0, qp_connect(&self->b.context, &self->b.qp, &node_a, encap, self->a.qp.qpn));
 }

@@ -3,6 +3,7 @@
 """What a node answers to the packets of a scripted peer: golden ones, well-formed ones in every
 order, malformed and foreign ones. The node is number 1, CID 47; the script is number 2, CID 64."""
 
+import mmap
 import random
 import socket
 import zlib
@@ -10,6 +11,7 @@ import zlib
 from node import *
 
 UDP_SEGMENT = 103  # linux/udp.h
+PAGE = mmap.PAGESIZE
 
 G = golden()
 nodes = Nodes()
@@ -158,11 +160,11 @@ def reads_across_pages(way):
     """As many reads as a packet can have, each across the end of a page: more pieces of memory than a
     packet of the kernel."""
     p = peer(way, "tal_max_ops_per_pkt", "15")
-    with p.region() as region:
+    with p.region(16 * PAGE) as region:
         memory = random.randbytes(region.length)
         region.write(memory)
-        end = -region.address % 4096
-        places = [end + 4096 * i - 200 for i in range(15)]
+        end = -region.address % PAGE
+        places = [end + PAGE * i - 200 for i in range(15)]
         p.send(READ, b"".join(read_op(region.address + at, 400) for at in places), num_ops=15)
         r = p.answer("Read response", lambda a: a.opcode == RESPONSE and a.xid == 0)
         same((r.num_ops, r.eom), (15, True), "operations, end of message")
@@ -452,18 +454,20 @@ def global_space(way):
             p.xid += 1
 
         with p.region(length) as region:
-            same(region.address, base + 13, "address of the region")  # as in its page
+            first = GUARD % PAGE  # as in its page
+            behind = base + (first + length + PAGE - 1) // PAGE * PAGE
+            same(region.address, base + first, "address of the region")
             wrong = [
                 ("a byte before the region", 2, region.address - 1),
                 ("the page's first byte", 2, base),
                 ("a byte behind the region", 2, region.address + length - 15),
                 ("right behind the region", 2, region.address + length),
-                ("the page behind", 1, base + 8192),
+                ("the page behind", 1, behind),
                 ("before the space", 1, base - 16),
                 ("behind the space", 1, base + 0x100000),
                 ("address 0", 1, 0),
                 ("the last address", 1, (1 << 64) - 16),
-                ("its key", 1, region.key << 40 | 13),
+                ("its key", 1, region.key << 40 | first),
             ]
             for what, minor, address in wrong:
                 refused(what, minor, WRITE, write_op(address) + b"\x99" * 16)

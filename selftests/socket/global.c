@@ -32,7 +32,7 @@ FIXTURE_SETUP(global)
 {
 	const struct conn_options options = { .encap = SUPERP_ENCAP_SUNH };
 
-	page = sysconf(_SC_PAGESIZE);
+	page = page_size();
 	self->cid = conn_id();
 	ASSERT_EQ(0, space_set(&node_b, 0, 0));
 	ASSERT_EQ(0, pair_up(self->cid, &options, &self->a, &self->b));

@@ -501,6 +501,7 @@ FIXTURE_TEARDOWN(mr)
 
 TEST_F(mr, register__refusals_have_names)
 {
+	const size_t page = page_size();
 	struct superp_mr_reg reg;
 	uint8_t *boundary;
 
@@ -519,19 +520,19 @@ TEST_F(mr, register__refusals_have_names)
 	EXPECT_EQ(EFAULT, errno);
 
 	/* Crosses a multiple of 2^40; each side of it alone does not. */
-	boundary = mmap((void *)((1ul << 40) - 4096), 8192, PROT_READ | PROT_WRITE,
+	boundary = mmap((void *)((1ul << 40) - page), 2 * page, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ASSERT_NE(MAP_FAILED, boundary);
-	EXPECT_EQ(-1, mr_reg(self->fd, boundary, 8192, ALL, &reg));
+	EXPECT_EQ(-1, mr_reg(self->fd, boundary, 2 * page, ALL, &reg));
 	EXPECT_EQ(EINVAL, errno);
-	EXPECT_EQ(0, mr_reg(self->fd, boundary, 4096, ALL, &reg));
-	EXPECT_EQ(0, mr_reg(self->fd, boundary + 4096, 4096, ALL, &reg));
+	EXPECT_EQ(0, mr_reg(self->fd, boundary, page, ALL, &reg));
+	EXPECT_EQ(0, mr_reg(self->fd, boundary + page, page, ALL, &reg));
 
 	/* Not mapped; mapped for reading only. */
-	ASSERT_EQ(0, munmap(self->at + 8192, 4096));
-	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 16384, ALL, &reg));
+	ASSERT_EQ(0, munmap(self->at + 2 * page, page));
+	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 4 * page, ALL, &reg));
 	EXPECT_EQ(EFAULT, errno);
-	ASSERT_EQ(0, mprotect(self->at, 4096, PROT_READ));
+	ASSERT_EQ(0, mprotect(self->at, page, PROT_READ));
 	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 4096, SUPERP_ACCESS_REMOTE_WRITE, &reg));
 	EXPECT_EQ(EFAULT, errno);
 	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 4096, SUPERP_ACCESS_LOCAL_WRITE, &reg));
@@ -542,11 +543,11 @@ TEST_F(mr, register__refusals_have_names)
 
 TEST_F(mr, register__nobody_can_write_the_answer_down)
 {
-	struct superp_mr_reg *reg = memory(4096);
+	struct superp_mr_reg *reg = memory(page_size());
 
 	reg->addr = (uintptr_t)self->at;
 	reg->length = 4096;
-	ASSERT_EQ(0, mprotect(reg, 4096, PROT_READ));
+	ASSERT_EQ(0, mprotect(reg, page_size(), PROT_READ));
 	EXPECT_EQ(-1, ioctl(self->fd, SUPERP_IOC_MR_REG, reg));
 	EXPECT_EQ(EFAULT, errno);
 	EXPECT_EQ(0, node_count(&node_a, SUPERP_A_NODE_REGIONS));
@@ -576,16 +577,16 @@ TEST_F(mr, register__counts_against_the_limit_of_locked_memory)
 	struct superp_mr_reg reg, second;
 
 	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
-	/* A user of whom nothing else is pinned. */
+	/* A user of whom nothing else is pinned. The lengths are whole pages, whatever the size of these. */
 	ASSERT_EQ(0, setresuid(54321, 54321, 54321));
 	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 256 * 1024 + 4096, ALL, &reg));
 	EXPECT_EQ(ENOMEM, errno);
-	ASSERT_EQ(0, mr_reg(self->fd, self->at, 200 * 1024, ALL, &reg));
-	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 100 * 1024, ALL, &second));
+	ASSERT_EQ(0, mr_reg(self->fd, self->at, 192 * 1024, ALL, &reg));
+	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 128 * 1024, ALL, &second));
 	EXPECT_EQ(ENOMEM, errno);
-	EXPECT_EQ(0, mr_reg(self->fd, self->at, 50 * 1024, ALL, &second));
+	EXPECT_EQ(0, mr_reg(self->fd, self->at, 64 * 1024, ALL, &second));
 	ASSERT_EQ(0, mr_dereg(self->fd, reg.key));
-	EXPECT_EQ(0, mr_reg(self->fd, self->at, 100 * 1024, ALL, &second));
+	EXPECT_EQ(0, mr_reg(self->fd, self->at, 128 * 1024, ALL, &second));
 }
 
 TEST_F(mr, release__refusals_have_names)
