@@ -196,6 +196,12 @@ pub(super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
     0
 }
 
+fn page_size() -> u64 {
+    // SAFETY: It reads a constant of the system.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
 fn device_attributes() -> Result<ibv_device_attr, c_int> {
     let device = Device::current().map_err(errno)?;
     let guid = guid(device.ports());
@@ -204,7 +210,7 @@ fn device_attributes() -> Result<ibv_device_attr, c_int> {
         sys_image_guid: guid,
         vendor_id: NO_VENDOR,
         max_mr_size: 1 << 40,
-        page_size_cap: 4096,
+        page_size_cap: page_size(),
         max_qp: uapi::SUPERP_MAX_RING_QPS as c_int,
         max_qp_wr: uapi::SUPERP_MAX_SQ_ENTRIES as c_int,
         max_sge: uapi::SUPERP_MAX_SEGMENTS as c_int,
