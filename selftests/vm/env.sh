@@ -10,6 +10,7 @@ export SUPERP_CACHE=$cache
 # Cargo's profile of the programs of userspace/, and where they are: what is measured asks for "release".
 profile=${SUPERP_PROFILE:-dev}
 programs=build/userspace/${profile/#dev/debug}
+programs_arm64=build/userspace/aarch64-unknown-linux-gnu/${profile/#dev/debug}
 mkdir -p "$cache/log"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -17,7 +18,7 @@ die() { say "error: $*"; exit 1; }
 
 need_root() { [ "$(id -u)" = 0 ] || die "$1 needs root (it makes mounts and a Debian folder)"; }
 
-# packages_of host|root: the names of that section of the package list.
+# packages_of host|root|rust|arm64: the names of that section of the package list.
 packages_of() { awk -v where="$1" '$1 == where { print $2 }' "$vm/packages"; }
 
 # recipe: a short hash of what it is given to read; names what is built from it in the cache.
