@@ -131,7 +131,7 @@ help:
 	@echo 'In virtual machines with the newest kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
-	@echo '  make check            all tests, in all three homes: QEMU, User Mode Linux, and that with checkers'
+	@echo '  make check            all tests, in every home: QEMU (also on arm64), User Mode Linux, and that with checkers'
 	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home, each test 50 times beside busy processors'
 	@echo '  make bench            SUPERp beside TCP, RDS, rxe and bare frames: tables, build/bench.json, plots'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
