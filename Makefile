@@ -9,30 +9,33 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install requirements clean help programs programs_install demo demo-fabric check check-long vm lint conformance bench bench-core mutants \
+.PHONY: modules modules_install install kernel-tree clean help programs programs_install demo demo-fabric check check-long vm lint conformance bench bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
-modules: requirements
-	@mkdir -p $(OUT)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules
+# The tree in which the module is built: KDIR, or the one that is made of Debian's headers, where those are KDIR. It is
+# remembered, so that "make install" of another user takes the same. RUSTC=, BINDGEN= choose other compilers.
+find_tree = tree=; \
+	if [ ! -e '$(KDIR)/rust/libkernel.rmeta' ] && [ -e $(OUT)/tree/rust/libkernel.rmeta ] && \
+			cmp -s '$(KDIR)/include/config/kernel.release' $(OUT)/tree/include/config/kernel.release && \
+			cmp -s '$(KDIR)/Module.symvers' $(OUT)/tree/Module.symvers; then \
+		tree=$$(readlink -f $(OUT)/tree); \
+	else \
+		tree=$$(scripts/prepare-kernel '$(abspath $(KDIR))') || exit; \
+		mkdir -p $(OUT); \
+		ln -sfn "$$tree" $(OUT)/tree; \
+	fi; \
+	tools=$$(cat "$$tree/make-arguments" 2>/dev/null)
+
+modules:
+	@$(find_tree); $(MAKE) -C "$$tree" M=$(CURDIR) MO=$(abspath $(OUT)) $$tools modules
 
 install: modules_install programs_install
 modules_install: modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) MO=$(abspath $(OUT)) modules_install
+	@$(find_tree); $(MAKE) -C "$$tree" M=$(CURDIR) MO=$(abspath $(OUT)) $$tools modules_install
 
-# One line for the first thing that is missing.
-RUSTC ?= rustc
-BINDGEN ?= bindgen
-requirements:
-	@fail() { echo "error: $$*" >&2; exit 1; }; \
-	config='$(KDIR)/include/config/auto.conf'; \
-	[ -e '$(KDIR)/Makefile' ] || fail 'no kernel build tree at KDIR=$(KDIR): install the headers of this kernel or give KDIR=…'; \
-	grep -qsx CONFIG_RUST=y "$$config" || fail 'KDIR=$(KDIR) is not a Rust-enabled kernel tree (CONFIG_RUST is not set)'; \
-	grep -qE '^CONFIG_NET_UDP_TUNNEL=' "$$config" || fail 'the kernel of KDIR=$(KDIR) has no UDP tunnels (CONFIG_NET_UDP_TUNNEL is not set)'; \
-	[ -e '$(KDIR)/rust/libkernel.rmeta' ] || fail 'KDIR=$(KDIR) has no Rust metadata (rust/libkernel.rmeta): run make modules_prepare in it'; \
-	for tool in $(RUSTC) $(BINDGEN); do command -v $$tool >/dev/null || fail "$$tool is not installed"; done; \
-	wanted=$$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="*\([^"]*\)"*$$/\1/p' "$$config"); \
-	[ "$$($(RUSTC) --version)" = "$$wanted" ] || fail "the kernel needs $$wanted, but $(RUSTC) is $$($(RUSTC) --version): give RUSTC=…"
+# Lays the module into the source tree of a kernel, DIR.
+kernel-tree:
+	@scripts/kernel-tree '$(DIR)'
 
 # The module for a kernel of the rig, built in its Debian 13 folder.
 $(HOMES:%=modules-%): modules-%:
@@ -91,6 +94,8 @@ check-long:
 	@SUPERP_SEEDS=100000 $(VM)/cargo test --locked -p superp-proto --test pair every_schedule
 	@PROPTEST_CASES=100000 $(VM)/cargo test --locked -p superp-proto --lib model_tests
 	@selftests/fuzz/run 1200
+	@selftests/rig/newcomer.sh trixie forky sid
+	@selftests/rig/tree.sh --build
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
 	@$(VM)/luck
 
@@ -125,6 +130,7 @@ help:
 	@echo 'For a kernel of your own (KDIR=, default: the running one):'
 	@echo '  make [modules]        build superp.ko in $(OUT)'
 	@echo '  make modules_install  install it'
+	@echo '  make kernel-tree DIR= lay it into the source tree of a kernel, as net/superp'
 	@echo '  make programs         the superp command and libsuperp, manual pages and completions, in $(PROGRAMS)'
 	@echo '  make programs_install install them below PREFIX=$(PREFIX); DESTDIR= goes before it'
 	@echo '  make install          install the module and the programs'
@@ -132,7 +138,7 @@ help:
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
 	@echo '  make check            all tests, in every home: QEMU (also on arm64), User Mode Linux, and that with checkers'
-	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, all repetitions of the tests in every home, each test 50 times beside busy processors'
+	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, machines of a newcomer, the module in a kernel tree, all repetitions of the tests in every home, each test 50 times beside busy processors'
 	@echo '  make bench            SUPERp beside TCP, RDS, rxe and bare frames: tables, build/bench.json, plots'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'

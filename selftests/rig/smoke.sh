@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# What every other test takes for granted: the module is there, comes and goes, and two nodes can
-# be made whose link loses, delays and duplicates packets.
+# What every other test takes for granted: the module is there, comes and goes where it is not built in, and two nodes
+# can be made whose link loses, delays and duplicates packets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lib/tap.sh
 . lib/nodes.sh
 trap nodes_down EXIT
 
-loaded() { grep -q '^superp ' /proc/modules; }
+loaded() { [ -d /sys/module/superp ]; }
 reload() {
 	rmmod superp || return 1
 	! loaded || return 1
@@ -49,7 +49,7 @@ removed() {
 }
 
 tap_case 'module is loaded' loaded
-tap_case 'module is unloaded and loaded again' reload
+[ "$SUPERP_MODULE" = none ] || tap_case 'module is unloaded and loaded again' reload
 tap_case 'two nodes come up' nodes_up
 tap_case 'both nodes answer' ping_both
 tap_case 'a 9000-byte packet passes whole' jumbo

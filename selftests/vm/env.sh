@@ -11,10 +11,8 @@ export SUPERP_CACHE=$cache
 profile=${SUPERP_PROFILE:-dev}
 programs=build/userspace/${profile/#dev/debug}
 programs_arm64=build/userspace/aarch64-unknown-linux-gnu/${profile/#dev/debug}
+. "$top/scripts/steps.sh"
 mkdir -p "$cache/log"
-
-say() { printf '%s\n' "$*" >&2; }
-die() { say "error: $*"; exit 1; }
 
 need_root() { [ "$(id -u)" = 0 ] || die "$1 needs root (it makes mounts and a Debian folder)"; }
 
@@ -23,36 +21,3 @@ packages_of() { awk -v where="$1" '$1 == where { print $2 }' "$vm/packages"; }
 
 # recipe: a short hash of what it is given to read; names what is built from it in the cache.
 recipe() { sha256sum | cut -c1-12; }
-
-# lock NAME: waits until no other process of this cache holds NAME; released at exit.
-lock() {
-	exec 9>"$cache/.lock-$1"
-	flock --nonblock 9 || { say "waiting for another build of: $1"; flock 9; }
-}
-
-# step TEXT EXPECTED COMMAND…: runs a long command with its output in a log; says what it does and how many
-# seconds that takes on two idle processors, a sign of life every 20 s, how long it took, and the end of the
-# log when it fails.
-step() {
-	local text=$1 expected=$2 log start=$SECONDS ticker status=0
-	shift 2
-	log=$cache/log/$(tr -cs '[:alnum:].\n' '-' <<<"$text").log
-	say "==> $text: about $expected s"
-	(
-		while sleep 20 && kill -0 $$ 2>/dev/null; do
-			say "    $text, $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c1-90)"
-		done
-	) 9>&- &
-	ticker=$!
-	# Not left of "||", where "set -e" would be off in a function.
-	set +e
-	( set -e; "$@" ) >"$log" 2>&1 9>&-
-	status=$?
-	set -e
-	{ kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
-	if [ "$status" != 0 ]; then
-		tail -n 30 "$log" >&2
-		die "$text failed with status $status, see $log"
-	fi
-	say "    $text: done in $((SECONDS - start)) s"
-}
