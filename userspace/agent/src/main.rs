@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod device;
 mod kernel;
+mod manual;
 mod metrics;
 mod plan;
 mod reap;
@@ -14,7 +15,7 @@ mod reports;
 mod store;
 
 use agent::Agent;
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use reports::Log;
 use sd_notify::NotifyState;
 use std::io;
@@ -35,7 +36,7 @@ use tracing_subscriber::EnvFilter;
 /// The SUPERp agent of this network namespace: configures the kernel for the connection manager, and
 /// reports to it.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "superp-agent", version)]
 struct Args {
     /// Address to serve: loopback only, or any with --tls
     #[arg(long, value_name = "ADDR:PORT", env = "SUPERP_AGENT_LISTEN", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
@@ -77,6 +78,24 @@ struct Args {
     log_format: LogFormat,
 }
 
+/// The command line: what the pages are made of is not in them.
+#[derive(Parser)]
+#[command(name = "superp-agent", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(flatten)]
+    args: Args,
+
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Write manual pages or shell completions into a folder
+    #[command(hide = true)]
+    Generate(superp_pages::Generate),
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum LogFormat {
     /// Lines for people
@@ -94,7 +113,16 @@ fn module() -> Option<u64> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let Cli { args, verb } = Cli::parse();
+    if let Some(Verb::Generate(generate)) = verb {
+        return match generate.run(Args::command(), &manual::MANUAL) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("superp-agent: {}: {error}", generate.folder.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     if let Err(error) = init_log(&args) {
         eprintln!("superp-agent: --log: {error}");
         return ExitCode::from(2);

@@ -5,10 +5,11 @@
 
 mod ask;
 mod certificates;
+mod manual;
 mod serve;
 
 use ask::What;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use superp_cm::fabric;
@@ -50,6 +51,9 @@ enum Verb {
         /// The fabric file.
         file: PathBuf,
     },
+    /// Write manual pages or shell completions into a folder.
+    #[command(hide = true)]
+    Generate(superp_pages::Generate),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +75,9 @@ fn main() -> ExitCode {
         (Ok(runtime), Verb::Diff(args)) => runtime.block_on(ask::run(What::Diff, args)),
         (Ok(runtime), Verb::Apply(args)) => runtime.block_on(ask::run(What::Apply, args)),
         (Ok(_), Verb::Check { file }) => check(&file),
+        (Ok(_), Verb::Generate(args)) => args
+            .run(Cli::command(), &manual::MANUAL)
+            .map_err(|error| format!("{}: {error}", args.folder.display())),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -134,7 +134,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Write manual pages or shell completions into a folder.
     #[command(hide = true)]
-    Generate { what: Generated, folder: PathBuf },
+    Generate(superp_pages::Generate),
 }
 
 #[derive(Args)]
@@ -554,14 +554,6 @@ pub(crate) enum ServeAccess {
     R,
     /// Write.
     W,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Generated {
-    /// Manual pages.
-    Man,
-    /// Completions for bash, fish and zsh.
-    Completions,
 }
 
 #[cfg(test)]

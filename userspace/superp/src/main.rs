@@ -14,7 +14,7 @@ mod events;
 #[cfg(feature = "fabric")]
 mod fabric;
 mod failure;
-mod generate;
+mod manual;
 mod object;
 mod out;
 mod param;
@@ -26,7 +26,7 @@ mod run;
 mod words;
 mod xfer;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use failure::Failure;
 use out::Out;
@@ -56,7 +56,9 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
         Command::Perf { what } => perf::run(what, out),
         Command::Batch(args) => batch::run(&args, out),
         Command::Run(args) => Err(run::run(&args)),
-        Command::Generate { what, folder } => generate::run(what, &folder),
+        Command::Generate(args) => args
+            .run(Cli::command(), &manual::MANUAL)
+            .map_err(|error| Failure::io(args.folder.display(), &error)),
     }
 }
 
