@@ -9,7 +9,7 @@ VMHOME ?= qemu
 HOMES := stock uml debug
 VM := selftests/vm
 
-.PHONY: modules modules_install install kernel-tree clean help programs programs_install demo demo-fabric check check-long vm lint conformance bench bench-core mutants \
+.PHONY: modules modules_install install kernel-tree clean help programs programs_install module_source_install deb demo demo-fabric check check-long vm lint conformance bench bench-core mutants \
 	update-kernel distclean $(HOMES:%=modules-%)
 
 # The tree in which the module is built: KDIR, or the one that is made of Debian's headers, where those are KDIR. It is
@@ -44,38 +44,66 @@ $(HOMES:%=modules-%): modules-%:
 # The programs and the library for this machine, with manual pages and completions, in $(PROGRAMS); by its
 # own cargo.
 PROGRAMS ?= build/programs
+# Of cargo.
+PROFILE ?= release
+built := $(PROGRAMS)/$(PROFILE:dev=debug)
 # What "superp run" preloads is made of the headers of libibverbs and librdmacm.
 VERBS := $(and $(wildcard /usr/include/infiniband/verbs.h),$(wildcard /usr/include/rdma/rdma_cma.h))
 # What the manager speaks with etcd is made by protoc.
 PROTOC := $(shell command -v protoc)
 programs:
-	cargo build --release --locked --workspace $(if $(VERBS),,--exclude superp-shim) $(if $(PROTOC),,--exclude superp-cm) --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
-	$(PROGRAMS)/release/superp generate man $(PROGRAMS)/share/man/man1
-	$(PROGRAMS)/release/superp generate completions $(PROGRAMS)/share/completions
-	userspace/libsuperp/link $(PROGRAMS)/release
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' userspace/libsuperp/libsuperp.pc.in >$(PROGRAMS)/libsuperp.pc
+	cargo build --profile $(PROFILE) --locked --workspace $(if $(VERBS),,--exclude superp-shim) $(if $(PROTOC),,--exclude superp-cm) --manifest-path userspace/Cargo.toml --target-dir $(PROGRAMS)
+	rm -rf $(PROGRAMS)/share
+	for program in superp superp-agent $(if $(PROTOC),superp-cm); do \
+		$(built)/$$program generate man $(PROGRAMS)/share/man/man1 && \
+		$(built)/$$program generate completions $(PROGRAMS)/share/completions || exit; done
+	userspace/libsuperp/link $(built)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' userspace/libsuperp/libsuperp.pc.in >$(PROGRAMS)/libsuperp.pc
 	for unit in agent/superp-agent manager/superp-cm; do \
 		sed 's|/usr/local/|$(PREFIX)/|' userspace/$$unit.service >$(PROGRAMS)/$${unit#*/}.service || exit; done
 
+# This is the list of all files that there are: packages take theirs from it.
 PREFIX ?= /usr/local
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
+LIBDIR ?= $(PREFIX)/lib
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' userspace/Cargo.toml)
 to := $(DESTDIR)$(PREFIX)
+lib := $(DESTDIR)$(LIBDIR)
 programs_install: programs
-	install -D -t $(to)/bin $(PROGRAMS)/release/superp $(PROGRAMS)/release/superp-agent $(if $(PROTOC),$(PROGRAMS)/release/superp-cm)
+	install -D -t $(to)/bin $(built)/superp $(built)/superp-agent $(if $(PROTOC),$(built)/superp-cm)
 	install -D -t $(to)/libexec/superp userspace/slurm/superp-prolog userspace/slurm/superp-epilog
 	install -D -m 644 -t $(to)/lib/systemd/system $(PROGRAMS)/superp-agent.service $(if $(PROTOC),$(PROGRAMS)/superp-cm.service)
-	install -D -m 644 -t $(to)/lib $(PROGRAMS)/release/libsuperp.so.1
-	ln -sf libsuperp.so.1 $(to)/lib/libsuperp.so
-	$(if $(VERBS),install -D -m 644 -t $(to)/lib/superp $(PROGRAMS)/release/libsuperp_preload.so)
-	install -D -m 644 -t $(to)/lib/pkgconfig $(PROGRAMS)/libsuperp.pc
+	install -D -m 644 -t $(lib) $(built)/libsuperp.so.1
+	ln -sf libsuperp.so.1 $(lib)/libsuperp.so
+	$(if $(VERBS),install -D -m 644 -t $(to)/lib/superp $(built)/libsuperp_preload.so)
+	install -D -m 644 -t $(lib)/pkgconfig $(PROGRAMS)/libsuperp.pc
 	install -D -m 644 -t $(to)/include/superp userspace/libsuperp/include/superp/verbs.h
 	install -D -m 644 -t $(to)/include/linux uapi/linux/superp.h uapi/linux/superp_netlink.h
 	install -D -m 644 -t $(to)/share/man/man1 $(PROGRAMS)/share/man/man1/*.1
 	install -D -m 644 -t $(to)/share/man/man3 Documentation/man/*.3
 	install -D -m 644 -t $(to)/share/man/man7 Documentation/man/*.7
-	install -D -m 644 $(PROGRAMS)/share/completions/superp.bash $(to)/share/bash-completion/completions/superp
-	install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_superp
-	install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/superp.fish
+	for program in superp superp-agent $(if $(PROTOC),superp-cm); do \
+		install -D -m 644 $(PROGRAMS)/share/completions/$$program.bash $(to)/share/bash-completion/completions/$$program && \
+		install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_$$program && \
+		install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/$$program.fish || exit; done
+	install -D -m 644 -t $(to)/share/superp/monitoring userspace/monitoring/*
+	install -D -m 644 -t $(to)/share/doc/superp README.md
+	install -D -m 644 -t $(to)/share/doc/superp/Documentation $(wildcard Documentation/*.md Documentation/*.png Documentation/*.svg Documentation/*.json)
+	install -D -m 644 -t $(to)/share/doc/superp/Documentation/netlink/specs Documentation/netlink/specs/superp.yaml
+	install -D -m 644 -t $(to)/share/doc/libsuperp-dev/examples userspace/libsuperp/examples/*.c
+
+# The source of the module, as dkms wants it.
+module_source_install:
+	mkdir -p $(DESTDIR)/usr/src/superp-$(VERSION)
+	cp -r --preserve=mode Kbuild Makefile rust uapi $(wildcard scripts) $(DESTDIR)/usr/src/superp-$(VERSION)
+
+# Packages for Debian 13, in $(DEBS). Cargo's registry is that of the user.
+DEBS ?= build/deb
+deb:
+	@command -v dpkg-buildpackage >/dev/null || { echo 'error: dpkg-buildpackage is not installed: apt install dpkg-dev' >&2; exit 1; }
+	mkdir -p $(DEBS)
+	CARGO_HOME="$${CARGO_HOME:-$$HOME/.cargo}" DEBS=$(DEBS) PROGRAMS=$(PROGRAMS) dpkg-buildpackage --build=binary --no-sign $(DEB_OPTIONS) \
+		--buildinfo-option=-u$(DEBS) --changes-option=-u$(DEBS) \
+		--buildinfo-file=$(DEBS)/superp.buildinfo --changes-file=$(DEBS)/superp.changes
 
 # Only what is shown is built.
 demo: script := demo
@@ -134,6 +162,7 @@ help:
 	@echo '  make programs         the superp command and libsuperp, manual pages and completions, in $(PROGRAMS)'
 	@echo '  make programs_install install them below PREFIX=$(PREFIX); DESTDIR= goes before it'
 	@echo '  make install          install the module and the programs'
+	@echo '  make deb              packages for Debian 13, in $(DEBS); DEB_BUILD_OPTIONS=noopt builds them quickly'
 	@echo 'In virtual machines with the newest kernel of Debian 13 backports (as root, on Debian):'
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
