@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_command_without_page_is_a_fault_and_so_is_an_example_that_is_refused() {
         let with = |pages| Manual { pages, ..MANUAL };
-        let bad: &[&[Page]] = &[&[Page::new(
+        const BAD: &[&[Page]] = &[&[Page::new(
             "tool",
             &[
                 ("", "tool"),
@@ -265,16 +265,16 @@ mod tests {
                 ("", "toll add a"),
             ],
         )]];
-        let faults = with(bad).faults(&command());
+        let faults = with(BAD).faults(&command());
         assert_eq!(faults.len(), 4, "{faults:?}");
         assert!(faults[0].contains("no page for \"tool add\""), "{faults:?}");
         assert!(faults[1].contains("required"), "{faults:?}");
         assert!(faults[2].contains("a quote without its end"), "{faults:?}");
-        let other: &[&[Page]] = &[&[
+        const OTHER: &[&[Page]] = &[&[
             Page::new("tool", &[("", "tool")]),
             Page::new("tool add", &[("", "tool")]),
         ]];
-        let faults = with(other).faults(&command());
+        let faults = with(OTHER).faults(&command());
         assert_eq!(
             faults,
             ["an example of \"tool add\": tool: it is one of \"tool\""]
