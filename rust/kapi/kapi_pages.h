@@ -7,6 +7,20 @@
 struct iov_iter;
 struct sk_buff;
 struct superp_pages;
+struct user_struct;
+
+/**
+ * struct superp_charge - what is charged to a user's RLIMIT_MEMLOCK
+ * @user: who, NULL if nothing is
+ * @pages: how many pages
+ */
+struct superp_charge {
+	struct user_struct *user;
+	unsigned long pages;
+};
+
+int superp_charge(struct superp_charge *charge, unsigned long pages);
+void superp_uncharge(struct superp_charge *charge);
 
 /* What superp_pages_atomic() does; numbers of the wire [proto 7]. */
 #define SUPERP_PAGES_FETCH_ADD		1

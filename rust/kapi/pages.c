@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/capability.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/refcount.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -38,7 +41,7 @@ struct superp_pages {
 	bool writable;
 	u32 first;
 	u64 len;
-	struct mmpin charge;
+	struct superp_charge charge;
 	struct work_struct work;
 	unsigned long held;
 	unsigned long count;
@@ -55,7 +58,7 @@ static void superp_pages_free(struct superp_pages *pages)
 			unpin_user_pages_dirty_lock(pages->pages + i, n, pages->writable);
 			cond_resched();
 		}
-		mm_unaccount_pinned_pages(&pages->charge);
+		superp_uncharge(&pages->charge);
 	} else {
 		/*
 		 * Of each piece, the first page stands for its reference. It comes last: with it,
@@ -90,21 +93,58 @@ static struct superp_pages *superp_pages_new(u64 len, u32 first, gfp_t gfp)
 	return pages;
 }
 
-/*
- * Charges pages to the user, as MSG_ZEROCOPY, AF_XDP and io_uring do, rather than to the mm: a
- * socket, and so its memory, may outlive the process or be passed on; a limit of the user's is
- * not multiplied by fork(); and the charge can be taken back without mmap_lock, in any context.
+/**
+ * superp_charge - charge pages to the calling user, unless it has CAP_IPC_LOCK
+ * @charge: zero; what superp_uncharge() needs
+ * @pages: how many, all of them: mm_account_pinned_pages() would add two for the sake of alignment
+ *
+ * To the user, as MSG_ZEROCOPY, AF_XDP and io_uring do, rather than to the mm: a socket, and so its
+ * memory, may outlive the process or be passed on; a limit of the user's is not multiplied by
+ * fork(); and the charge can be taken back without mmap_lock, in any context.
+ *
+ * Context: process.
+ * Return: 0, or -ENOMEM beyond RLIMIT_MEMLOCK.
  */
-static int superp_pages_charge(struct mmpin *charge, unsigned long count)
+int superp_charge(struct superp_charge *charge, unsigned long pages)
 {
-	/* Room for two more pages is added for the sake of alignment, which is known here. */
-	size_t size = count > 2 ? (count - 2) << PAGE_SHIFT : 1;
+	unsigned long most = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct user_struct *user = current_user();
+	long before, after;
 
-	if (!mm_account_pinned_pages(charge, size))
+	if (capable(CAP_IPC_LOCK))
+		return 0;
+	before = atomic_long_read(&user->locked_vm);
+	do {
+		if (check_add_overflow(before, (long)pages, &after) || after > most)
+			return -ENOMEM;
+	} while (!atomic_long_try_cmpxchg(&user->locked_vm, &before, after));
+	charge->user = get_uid(user);
+	charge->pages = pages;
+	return 0;
+}
+
+/**
+ * superp_uncharge - take a charge back
+ * @charge: of superp_charge(), or zero
+ *
+ * Context: any.
+ */
+void superp_uncharge(struct superp_charge *charge)
+{
+	if (!charge->user)
+		return;
+	atomic_long_sub(charge->pages, &charge->user->locked_vm);
+	free_uid(charge->user);
+	charge->user = NULL;
+}
+
+static int superp_pages_charge(struct superp_charge *charge, unsigned long count)
+{
+	if (!superp_charge(charge, count))
 		return 0;
 	/* What was given up lately may still be on its way. */
 	flush_workqueue(superp_wq);
-	return mm_account_pinned_pages(charge, size) ? -ENOMEM : 0;
+	return superp_charge(charge, count);
 }
 
 static int superp_pages_pin_all(struct superp_pages *pages, unsigned long start)
@@ -139,7 +179,7 @@ struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err
 {
 	u32 first = offset_in_page(addr);
 	struct superp_pages *pages;
-	struct mmpin charge = {};
+	struct superp_charge charge = {};
 	u64 end;
 
 	*err = -EINVAL;
@@ -153,7 +193,7 @@ struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err
 		return NULL;
 	pages = superp_pages_new(len, first, GFP_KERNEL_ACCOUNT);
 	if (!pages) {
-		mm_unaccount_pinned_pages(&charge);
+		superp_uncharge(&charge);
 		*err = -ENOMEM;
 		return NULL;
 	}

@@ -13,6 +13,7 @@
 #include <linux/vmalloc.h>
 #include <net/sock.h>
 
+#include "kapi_pages.h"
 #include "kapi_ring.h"
 
 /**
@@ -24,7 +25,7 @@
 struct superp_shared {
 	void		*address;
 	size_t		size;
-	struct mmpin	charge;
+	struct superp_charge charge;
 };
 
 /**
@@ -44,7 +45,7 @@ struct superp_shared *superp_shared_alloc(size_t size, int *err)
 	if (!shared)
 		return NULL;
 	shared->size = PAGE_ALIGN(size);
-	if (mm_account_pinned_pages(&shared->charge, shared->size))
+	if (superp_charge(&shared->charge, shared->size >> PAGE_SHIFT))
 		goto free;
 	shared->address = vmalloc_user(shared->size);
 	if (!shared->address)
@@ -52,7 +53,7 @@ struct superp_shared *superp_shared_alloc(size_t size, int *err)
 	*err = 0;
 	return shared;
 unaccount:
-	mm_unaccount_pinned_pages(&shared->charge);
+	superp_uncharge(&shared->charge);
 free:
 	kfree(shared);
 	return NULL;
@@ -68,7 +69,7 @@ free:
 void superp_shared_free(struct superp_shared *shared)
 {
 	vfree(shared->address);
-	mm_unaccount_pinned_pages(&shared->charge);
+	superp_uncharge(&shared->charge);
 	kfree(shared);
 }
 

@@ -762,4 +762,26 @@ TEST(memory__counts_against_the_limit)
 	EXPECT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
 }
 
+/* A ring is charged as many pages as it has. */
+TEST(memory__is_charged_as_it_is)
+{
+	struct superp_cq_create cq = { .entries = 64 };
+	size_t page = sysconf(_SC_PAGESIZE);
+	struct context context;
+	struct rlimit limit;
+
+	ASSERT_EQ(0, node_enter(&node_a));
+	context.fd = socket(superp_family(), SOCK_RDM, 0);
+	ASSERT_LE(0, context.fd);
+	ASSERT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
+	limit.rlim_max = (cq.size + page - 1) / page * page;
+	limit.rlim_cur = limit.rlim_max;
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
+	/* A user of whom nothing else is pinned. */
+	ASSERT_EQ(0, setresuid(54323, 54323, 54323));
+	EXPECT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
+	EXPECT_EQ(-1, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
+	EXPECT_EQ(ENOMEM, errno);
+}
+
 SUPERP_TEST_MAIN

@@ -589,6 +589,24 @@ TEST_F(mr, register__counts_against_the_limit_of_locked_memory)
 	EXPECT_EQ(0, mr_reg(self->fd, self->at, 128 * 1024, ALL, &second));
 }
 
+/* Of a page that has a byte of it, all counts, and no other page does. */
+TEST_F(mr, register__one_page_is_charged_as_one)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	struct rlimit limit = { .rlim_cur = page, .rlim_max = page };
+	struct superp_mr_reg reg, second;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
+	ASSERT_EQ(0, setresuid(54322, 54322, 54322));
+	ASSERT_EQ(0, mr_reg(self->fd, self->at, page, ALL, &reg));
+	EXPECT_EQ(-1, mr_reg(self->fd, self->at, 1, ALL, &second));
+	EXPECT_EQ(ENOMEM, errno);
+	ASSERT_EQ(0, mr_dereg(self->fd, reg.key));
+	EXPECT_EQ(-1, mr_reg(self->fd, self->at + page - 1, 2, ALL, &second));
+	EXPECT_EQ(ENOMEM, errno);
+	EXPECT_EQ(0, mr_reg(self->fd, self->at + page - 1, 1, ALL, &second));
+}
+
 TEST_F(mr, release__refusals_have_names)
 {
 	struct superp_mr_dereg dereg = { .key = 12345 };
