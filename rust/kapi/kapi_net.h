@@ -21,12 +21,14 @@ struct superp_cells;
  * @up: whether it can send and receive: it is up and has a carrier
  * @enslaved: whether a bridge, bond or team takes all that it receives
  * @ip_only: whether it receives nothing but IP
+ * @loopback: whether what it sends comes back to this node
  */
 struct superp_device_info {
 	u32 mtu;
 	bool up;
 	bool enslaved;
 	bool ip_only;
+	bool loopback;
 };
 
 int superp_net_register(void);

@@ -224,6 +224,7 @@ bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info 
 	info->up = netif_running(dev) && netif_carrier_ok(dev);
 	info->enslaved = netif_is_bridge_port(dev) || netif_is_lag_port(dev) || netif_is_ovs_port(dev);
 	info->ip_only = dev->rtnl_link_ops && !strcmp(dev->rtnl_link_ops->kind, "ipvlan");
+	info->loopback = dev->flags & IFF_LOOPBACK;
 	return true;
 }
 

@@ -127,6 +127,11 @@ pub(crate) fn device_ip_only(net: Net, ifindex: u32) -> bool {
     device_info(net, ifindex).is_some_and(|info| info.ip_only)
 }
 
+/// Whether what a device sends comes back to this node. Any context.
+pub(crate) fn device_loopback(net: Net, ifindex: u32) -> bool {
+    device_info(net, ifindex).is_some_and(|info| info.loopback)
+}
+
 fn device_info(net: Net, ifindex: u32) -> Option<c::superp_device_info> {
     let mut info = c::superp_device_info::default();
     // SAFETY: By the type invariant of `net`; `info` is valid for the call.

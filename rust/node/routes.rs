@@ -14,6 +14,7 @@ use kernel::{
 use super::{Node, Port, Refusal};
 use crate::{
     kapi::{
+        net,
         path::{Encap, Path, PathConfig},
         skb::SkBuff,
     },
@@ -170,6 +171,9 @@ impl Node {
         if !serves {
             return Err(Refusal::new(ENODEV, not_served));
         }
+        if let Some(why) = self.leads_back(ifindex, via) {
+            return Err(Refusal::new(EINVAL, why));
+        }
         let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).map_err(no_memory)?;
         let old = self.routes.get(address.into());
         for hop in old.iter().flat_map(|route| route.hops.iter()) {
@@ -194,6 +198,21 @@ impl Node {
         self.routes
             .store(address.into(), route)
             .map_err(|e| Refusal::new(e, c"no memory for the route"))
+    }
+
+    /// Why a next hop is no other node: its frames would be forwarded to this one again and again.
+    fn leads_back(&self, ifindex: u32, via: Via) -> Option<&'static CStr> {
+        match via {
+            // A node beyond SUNH may be a program of this machine.
+            Via::Udp(_) => None,
+            _ if net::device_loopback(self.net, ifindex) => {
+                Some(c"frames over a loopback device come back to this node")
+            }
+            Via::Ip(addr) if net::is_local_address(self.net, &addr) => {
+                Some(c"via is an address of this node")
+            }
+            Via::Ip(_) | Via::Mac(_) => None,
+        }
     }
 
     fn hop_path(&self, address: u16, ifindex: u32, via: Via) -> Result<Path, Refusal> {
