@@ -181,10 +181,10 @@ states_of_a_connection() {
 	on "$nodeA" superp conn reset 71 || return 1
 	tap_equal created "$(conn_get "$nodeA" 71 state)" state || return 1
 	on "$nodeA" superp conn del 71 || return 1
-	tap_refused "no connection with this local-cid" on "$nodeA" superp conn show 71 || return 1
-	tap_refused "no connection with this local-cid" on "$nodeA" superp conn del 71 || return 1
-	tap_refused "no connection with this local-cid" on "$nodeA" superp conn start 71 || return 1
-	tap_refused "no connection with this local-cid" on "$nodeA" superp conn reset 71
+	tap_refused "connection 71: no connection with this id" on "$nodeA" superp conn show 71 || return 1
+	tap_refused "connection 71: no connection with this id" on "$nodeA" superp conn del 71 || return 1
+	tap_refused "connection 71: no connection with this id" on "$nodeA" superp conn start 71 || return 1
+	tap_refused "connection 71: no connection with this id" on "$nodeA" superp conn reset 71
 }
 
 ping_counts_its_answers() {

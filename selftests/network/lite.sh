@@ -120,7 +120,7 @@ refusals() {
 	{
 		tap_refused "a lite connection with this node exists" on "$nodeA" $add $settings || return 1
 		tap_refused "lite needs tal_transaction_timeout" on "$nodeA" ${add/.0.2/.0.3} lite on || return 1
-		tap_refused "carry no id: leave remote-cid out" on "$nodeA" ${add/.0.2/.0.3} $settings peer-cid 5 || return 1
+		tap_refused "carry no id: leave peer-cid out" on "$nodeA" ${add/.0.2/.0.3} $settings peer-cid 5 || return 1
 		tap_refused "lite is for encap sunh only" on "$nodeA" ${add/.0.2/.0.3} $settings encap udp4 || return 1
 		tap_refused "spray is not for it" on "$nodeA" ${add/.0.2/.0.3} $settings ordered off spray on || return 1
 		tap_refused "peer-cid ID is missing" on "$nodeA" ${add/.0.2/.0.3} lite off

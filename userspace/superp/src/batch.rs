@@ -16,11 +16,7 @@ fn parse(line: &str) -> Result<Option<Command>, Failure> {
     }
     let words = std::iter::once("superp".to_owned()).chain(words);
     let command = Cli::try_parse_from(words)
-        .map_err(|error| {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            Failure::new(first.strip_prefix("error: ").unwrap_or(first))
-        })?
+        .map_err(|error| Failure::usage(&error))?
         .command;
     match command {
         // It would take the place of this process.
@@ -34,6 +30,9 @@ pub(crate) fn run(args: &Batch, out: &mut Out) -> Result<(), Failure> {
     let name = args.file.display();
     let unreadable = |error: &io::Error| Failure::io(&name, error);
     let from: Box<dyn BufRead> = match args.file.as_os_str() == "-" {
+        true if superp_sys::was_closed(&io::stdin()) => {
+            return Err(unreadable(&io::Error::from_raw_os_error(libc::EBADF)));
+        }
         true => Box::new(io::stdin().lock()),
         false => Box::new(BufReader::new(
             File::open(&args.file).map_err(|error| unreadable(&error))?,
@@ -98,6 +97,7 @@ mod tests {
         assert!(wrong("con 'start 7").contains("quote"));
         assert!(wrong("nonsense 7").contains("nonsense"));
         assert!(wrong("conn start seven").contains("seven"));
+        assert!(wrong("conn start").contains("not provided: <CID>"));
         assert!(wrong("batch -").contains("not in a batch"));
         assert!(wrong("run -- true").contains("not in a batch"));
     }

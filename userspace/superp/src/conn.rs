@@ -3,16 +3,20 @@
 
 use crate::cli::ConnVerb;
 use crate::dev;
+use crate::doctor;
 use crate::failure::Failure;
+use crate::host;
 use crate::out::{self, Out, Table};
-use crate::words::{number, pairs, small, switch, value, Setting};
+use crate::words::{once, pairs, quantity, small, switch, value, Setting};
 use serde_json::json;
 use std::net::IpAddr;
-use superp_netlink::{Client, Conn, ConnSpec, Counters, Encap, Mac, Path, PathSpec, PortState};
+use superp_netlink::{
+    Client, Conn, ConnSpec, ConnState, Counters, Encap, Mac, Path, PathSpec, PortState,
+};
 
 /// Keys of `conn add`.
 pub(crate) const SETTINGS: &[Setting] = &[
-    ("peer", "address of the peer (needed)"),
+    ("peer", "address or host name of the peer (needed)"),
     ("peer-cid", "id of the connection at the peer (needed)"),
     (
         "encap",
@@ -88,7 +92,8 @@ pub(crate) const RESET_SETTINGS: &[Setting] = &[
 
 /// The keys, for the end of the help.
 pub(crate) fn settings_help() -> String {
-    help(SETTINGS) + "  pdl_*, tal_* any parameter of a connection, see superp param show"
+    help(SETTINGS)
+        + "  pdl_*, tal_* any parameter of a connection, see superp param show; times as 2s or 500us"
 }
 
 /// The keys of `conn reset`, likewise.
@@ -115,7 +120,7 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
             cid: Some(cid),
             stats,
         } => {
-            let conn = client.conn(cid, stats)?;
+            let conn = client.conn(cid, stats).map_err(of(cid))?;
             out.either(&[&conn], |out| one(&conn, out))
         }
         ConnVerb::Show { cid: None, stats } => {
@@ -123,29 +128,52 @@ pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> 
             out.either(&conns, |out| table(&conns, out))
         }
         ConnVerb::Add { settings } => {
-            let spec = spec(&settings)?;
-            let cid = client.add_conn(&spec)?;
+            let spec = spec(&settings, |name| Ok(client.param(name)?.unit))?;
+            let added = client.add_conn(&spec).map_err(Failure::from);
+            let cid = added.map_err(|failure| match spec.local_cid {
+                Some(cid) => failure.at(format_args!("connection {cid}")),
+                None => failure,
+            })?;
             out.either(&json!({ "local-cid": cid }), |out| match spec.local_cid {
                 Some(_) => Ok(()),
                 None => out.line(cid),
             })
         }
-        ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid)),
-        ConnVerb::Start { cid } => each(&cid, out, |cid| client.start_conn(cid)),
-        ConnVerb::Stop { cid } => each(&cid, out, |cid| client.stop_conn(cid)),
+        ConnVerb::Del { cid } => each(&cid, out, |cid| client.del_conn(cid).map_err(of(cid))),
+        ConnVerb::Start { cid } => each(&cid, out, |cid| start(&mut client, cid)),
+        ConnVerb::Stop { cid } => each(&cid, out, |cid| client.stop_conn(cid).map_err(of(cid))),
         ConnVerb::Reset { words } => {
             let reset = reset(&words)?;
             each(&reset.cids, out, |cid| {
-                client.reset_conn(cid, reset.psn, reset.xid)
+                let reset = client.reset_conn(cid, reset.psn, reset.xid);
+                reset.map_err(of(cid))
             })
         }
     }
 }
 
+/// A failure that says of which connection it tells.
+fn of(cid: u16) -> impl FnOnce(superp_netlink::Error) -> Failure {
+    move |error| Failure::from(error).at(format_args!("connection {cid}"))
+}
+
+fn start(client: &mut Client, cid: u16) -> Result<(), Failure> {
+    let Err(error) = client.start_conn(cid) else {
+        return Ok(());
+    };
+    let failure = of(cid)(error);
+    Err(match client.conn(cid, false) {
+        Ok(conn) if matches!(conn.state, ConnState::Broken | ConnState::Stopped) => {
+            failure.hint(doctor::again(&conn))
+        }
+        _ => failure,
+    })
+}
+
 fn each(
     cids: &[u16],
     out: &mut Out,
-    mut act: impl FnMut(u16) -> superp_netlink::Result<()>,
+    mut act: impl FnMut(u16) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     for cid in cids {
         act(*cid)?;
@@ -169,7 +197,9 @@ fn reset(words: &[String]) -> Result<Reset, Failure> {
     let cids = cids.iter().map(|cid| small("connection id", cid));
     let cids: Vec<u16> = cids.collect::<Result<_, _>>()?;
     let (mut psn, mut xid) = (None, None);
-    for (key, text) in pairs(settings)? {
+    let settings = pairs(settings)?;
+    once(&settings, "", &[])?;
+    for (key, text) in settings {
         match key {
             "start-psn" => psn = Some(small(key, text)?),
             "start-xid" => xid = Some(small(key, text)?),
@@ -185,8 +215,43 @@ fn reset(words: &[String]) -> Result<Reset, Failure> {
     Ok(Reset { cids, psn, xid })
 }
 
-/// What the words of `conn add` ask for.
-fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
+/// Settings of a path, behind "path" its own.
+const OF_PATH: [&str; 3] = ["peer", "local", "lladdr"];
+
+/// Whether the addresses of a connection are those of IPv6, where its settings say so.
+fn is_v6(settings: &[(&str, &str)]) -> Option<bool> {
+    let said = |(key, text): &(&str, &str)| match (*key, *text) {
+        ("encap", "udp4") => Some(false),
+        ("encap", "udp6") => Some(true),
+        ("peer" | "local", text) => text.parse().ok().map(|addr: IpAddr| addr.is_ipv6()),
+        _ => None,
+    };
+    settings.iter().find_map(said)
+}
+
+/// The address of a host that suits.
+fn address(key: &str, text: &str, v6: Option<bool>) -> Result<IpAddr, Failure> {
+    let found = host::addresses(text).map_err(|error| format!("{key} {error}"))?;
+    let suits = |addr: &&IpAddr| v6.is_none_or(|v6| addr.is_ipv6() == v6);
+    // The kernel tells what it has against another one.
+    Ok(*found.iter().find(suits).unwrap_or(&found[0]))
+}
+
+/// Gives the connection a parameter.
+fn set(spec: &mut ConnSpec, name: &str, value: u64) -> Result<(), Failure> {
+    if spec.params.iter().any(|(other, _)| other == name) {
+        let text = format!("{name} is given twice: once as window");
+        return Err(Failure::new(text));
+    }
+    spec.params.push((name.into(), value));
+    Ok(())
+}
+
+/// What the words of `conn add` ask for; `unit` tells in which unit a parameter is counted.
+fn spec(
+    words: &[String],
+    mut unit: impl FnMut(&str) -> Result<String, Failure>,
+) -> Result<ConnSpec, Failure> {
     let (local_cid, settings) = match words.split_first() {
         Some((first, rest)) if first.starts_with(|c: char| c.is_ascii_digit()) => {
             (Some(small("connection id", first)?), rest)
@@ -217,10 +282,13 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
         start_xid: None,
         params: Vec::new(),
     };
-    for (key, text) in pairs(settings)? {
+    let settings = pairs(settings)?;
+    once(&settings, "path", &OF_PATH)?;
+    let v6 = is_v6(&settings);
+    for (key, text) in settings {
         match key {
             "peer" | "local" => {
-                let addr = Some(value::<IpAddr>(key, text, "an IPv4 or IPv6 address")?);
+                let addr = Some(address(key, text, v6)?);
                 let (local, peer) = match spec.paths.last_mut() {
                     Some(path) => (&mut path.local_addr, &mut path.remote_addr),
                     None => (&mut spec.local_addr, &mut spec.remote_addr),
@@ -259,8 +327,11 @@ fn spec(words: &[String]) -> Result<ConnSpec, Failure> {
             "mtu" => spec.mtu = Some(small(key, text)?),
             "start-psn" => spec.start_psn = Some(small(key, text)?),
             "start-xid" => spec.start_xid = Some(small(key, text)?),
-            "window" => spec.params.push(("pdl_window_size".into(), number(text)?)),
-            name if name.contains('_') => spec.params.push((name.into(), number(text)?)),
+            "window" => set(&mut spec, "pdl_window_size", small(key, text)?)?,
+            name if name.contains('_') => {
+                let value = quantity(name, text, &unit(name)?)?;
+                set(&mut spec, name, value)?;
+            }
             _ => {
                 let text = format!("{key}: not a setting of a connection");
                 return Err(Failure::new(text).hint("superp conn add --help lists them"));
@@ -463,7 +534,34 @@ mod tests {
 
     fn parsed(words: &str) -> Result<ConnSpec, Failure> {
         let words: Vec<String> = words.split_whitespace().map(String::from).collect();
-        spec(&words)
+        spec(&words, |name| match name {
+            "pdl_dead_time" => Ok("ns".into()),
+            "tal_transaction_timeout" => Ok("10 ns".into()),
+            _ => Ok("packets".into()),
+        })
+    }
+
+    #[test]
+    fn parameters_that_are_times_take_units() {
+        let words = "peer 10.23.0.1 peer-cid 1 pdl_dead_time 2s tal_transaction_timeout 500us";
+        assert_eq!(
+            parsed(words).unwrap().params,
+            [
+                ("pdl_dead_time".into(), 2_000_000_000),
+                ("tal_transaction_timeout".into(), 50_000)
+            ]
+        );
+    }
+
+    #[test]
+    fn addresses_are_of_the_family_that_was_said() {
+        let wanted = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(String::from).collect();
+            is_v6(&pairs(&words).unwrap())
+        };
+        assert_eq!(wanted("peer host encap udp4"), Some(false));
+        assert_eq!(wanted("encap udp peer host local fd00::1"), Some(true));
+        assert_eq!(wanted("peer host dev lo encap udp"), None);
     }
 
     #[test]
@@ -512,6 +610,10 @@ mod tests {
             ("64 start-psn 4294967296", "4294967296"),
             ("64 start-xid 65536", "65536"),
             ("64 peer 10.23.0.1", "not a setting of a reset"),
+            (
+                "64 start-psn 1 start-psn 2",
+                "start-psn is given twice: 1 and 2",
+            ),
         ] {
             let failure = parsed(words).expect_err(words);
             assert!(failure.contains(part), "{words}: {failure}");
@@ -556,7 +658,7 @@ mod tests {
             ("64 peer 10.23.0.1", "peer-cid"),
             ("64 peer-cid 3", "peer ADDRESS"),
             ("65536 peer 10.23.0.1 peer-cid 1", "65536"),
-            ("peer ten peer-cid 1", "peer ten"),
+            ("peer 10.23 peer-cid 1", "peer 10.23: neither"),
             ("peer 10.23.0.1 peer-cid 1 dev lo path lo", "before path"),
             ("peer-cid 1 path lo", "peer ADDRESS"),
             ("peer 10.23.0.1 peer-cid 1 colour red", "colour"),
@@ -564,6 +666,18 @@ mod tests {
             ("peer 10.23.0.1 peer-cid 1 encap tcp", "encap tcp"),
             ("peer 10.23.0.1 peer-cid 1 hop-limit 256", "hop-limit 256"),
             ("peer 10.23.0.1 peer-cid 1 window many", "many"),
+            (
+                "peer 10.23.0.1 peer-cid 1 dev lo dev lo",
+                "dev is given twice",
+            ),
+            (
+                "peer 10.23.0.1 peer-cid 1 window 16 pdl_window_size 16",
+                "given twice",
+            ),
+            (
+                "peer 10.23.0.1 peer-cid 1 pdl_max_rtx 2s",
+                "a number of packets",
+            ),
             (
                 "peer 10.23.0.1 peer-cid 1 dev no-such-device",
                 "no-such-device",

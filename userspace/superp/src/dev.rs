@@ -4,7 +4,7 @@
 use crate::cli::DevVerb;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::{pairs, Setting};
+use crate::words::{once, pairs, Setting};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Port, PortEncap};
@@ -18,17 +18,25 @@ pub(crate) fn run(verb: Option<DevVerb>, out: &mut Out) -> Result<(), Failure> {
     match verb {
         None => show(&client.ports()?, out),
         Some(DevVerb::Show { dev: None }) => show(&client.ports()?, out),
-        Some(DevVerb::Show { dev: Some(dev) }) => show(&[client.port(index(&dev)?)?], out),
+        Some(DevVerb::Show { dev: Some(dev) }) => {
+            let port = client.port(index(&dev)?).map_err(of(&dev))?;
+            show(&[port], out)
+        }
         Some(DevVerb::Add { dev, settings }) => {
             let encap = encap(&settings)?;
-            client.add_port(index(&dev)?, encap)?;
+            client.add_port(index(&dev)?, encap).map_err(of(&dev))?;
             out.done(&json!({ "name": dev, "encap": encap }))
         }
         Some(DevVerb::Del { dev }) => {
-            client.del_port(index(&dev)?)?;
+            client.del_port(index(&dev)?).map_err(of(&dev))?;
             out.done(&json!({ "name": dev }))
         }
     }
+}
+
+/// A failure that says of which device it tells.
+fn of(dev: &str) -> impl FnOnce(superp_netlink::Error) -> Failure + '_ {
+    move |error| Failure::from(error).at(dev)
 }
 
 /// The index of a device.
@@ -42,7 +50,9 @@ fn encap(settings: &[String]) -> Result<PortEncap, Failure> {
         sunh: true,
         udp: true,
     };
-    for (key, value) in pairs(settings)? {
+    let settings = pairs(settings)?;
+    once(&settings, "", &[])?;
+    for (key, value) in settings {
         if key != "encap" {
             return Err(Failure::new(format!(
                 "{key}: not a setting of a port (encap)"
@@ -99,7 +109,13 @@ mod tests {
         assert_eq!(parsed("").unwrap(), ["sunh", "udp"]);
         assert_eq!(parsed("encap udp").unwrap(), ["udp"]);
         assert_eq!(parsed("encap udp,sunh").unwrap(), ["sunh", "udp"]);
-        for wrong in ["encap", "encap tcp", "encap sunh,", "mtu 1500"] {
+        for wrong in [
+            "encap",
+            "encap tcp",
+            "encap sunh,",
+            "mtu 1500",
+            "encap udp encap sunh",
+        ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

@@ -10,6 +10,7 @@ use crate::cli::Doctor;
 use crate::failure::Failure;
 use crate::out::Out;
 use serde::Serialize;
+use superp_netlink::Conn;
 
 /// How something that was examined is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,6 +104,12 @@ impl Finding {
         }
         Ok(())
     }
+}
+
+/// What gives a connection that has ended a new life.
+pub(crate) fn again(conn: &Conn) -> String {
+    let (here, there) = (judge::reset_here(conn), judge::reset_there(conn));
+    format!("{here}; at the peer: {there}")
 }
 
 pub(crate) fn run(args: &Doctor, out: &mut Out) -> Result<(), Failure> {

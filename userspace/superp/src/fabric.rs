@@ -264,7 +264,9 @@ fn until(
             );
         }
         if told != waiting {
-            waiting.iter().for_each(|line| eprintln!("{line}"));
+            waiting
+                .iter()
+                .for_each(|line| eprintln!("{}", out::printable(line)));
             told = waiting;
         }
         std::thread::sleep(LOOK);

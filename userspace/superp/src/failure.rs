@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Failures: what went wrong, and what would help.
 
-use crate::out::Out;
+use crate::out::{self, Out};
+use clap::error::ErrorKind;
 use serde_json::{json, Map, Value};
+use std::borrow::Cow;
 use std::io;
+use std::net::IpAddr;
 use superp_netlink::Error;
 use superp_proto::Code;
 
@@ -11,7 +14,7 @@ use superp_proto::Code;
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
     errno: Option<i32>,
     code: Option<Code>,
     json_told: bool,
@@ -41,10 +44,73 @@ impl Failure {
         self
     }
 
-    /// What would help.
-    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+    /// Who is the reason.
+    pub(crate) fn by(mut self, who: impl std::fmt::Display) -> Self {
+        self.text = format!("{}: by {who}", self.text);
         self
+    }
+
+    /// What the command line has against its words, in one line.
+    pub(crate) fn usage(error: &clap::Error) -> Self {
+        let text = match error.kind() {
+            // The text is the help.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".into(),
+            _ => error.to_string(),
+        };
+        let beyond = ["Usage:", "For more", "tip:"];
+        let lines = text.lines().map(str::trim);
+        let lines = lines.take_while(|line| !beyond.iter().any(|word| line.starts_with(word)));
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        let text = words.join(" ");
+        Self::new(text.strip_prefix("error: ").unwrap_or(&text))
+    }
+
+    /// What would help.
+    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The error number that names the cause.
+    #[must_use]
+    pub(crate) fn errno(mut self, errno: i32) -> Self {
+        self.errno = Some(errno);
+        self
+    }
+
+    /// It happened on the way to this peer. Where that may be the reason, the doctor knows more.
+    pub(crate) fn towards(self, peer: IpAddr) -> Self {
+        let lost = [
+            libc::EHOSTUNREACH,
+            libc::ENOTCONN,
+            libc::ETIMEDOUT,
+            libc::ECONNRESET,
+        ];
+        match self.errno {
+            Some(errno) if self.hint.is_none() && lost.contains(&errno) => self.hint(doctor(peer)),
+            _ => self,
+        }
+    }
+
+    /// Memory of so many bytes that the kernel did not pin. There is a limit that few know of.
+    pub(crate) fn memory(
+        what: impl std::fmt::Display,
+        bytes: Option<u64>,
+        error: &io::Error,
+        limit: Option<u64>,
+    ) -> Self {
+        let failure = Self::io(what, error);
+        let (Some(libc::ENOMEM), Some(limit)) = (error.raw_os_error(), limit) else {
+            return failure;
+        };
+        let (more, limit) = (bytes.map_or("memory".into(), out::bytes), out::bytes(limit));
+        let text = format!(
+            "{}: this pins {more}, and RLIMIT_MEMLOCK is {limit} for all programs of this user",
+            failure.text
+        );
+        Self { text, ..failure }.hint(
+            "ulimit -l unlimited, as root; LimitMEMLOCK=infinity in the unit of a service; or less memory",
+        )
     }
 
     /// A failed call: what was tried, and the system's answer.
@@ -88,10 +154,15 @@ impl Failure {
 
     /// Prints it: for people to standard error, with `-j` also as an object to standard output.
     pub(crate) fn tell(&self, out: &mut Out) {
-        eprintln!("superp: {}", self.text);
-        if let Some(hint) = self.hint {
-            eprintln!("hint: {hint}");
+        eprintln!("superp: {}", out::printable(&self.text));
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {}", out::printable(hint));
         }
+        self.tell_json(out);
+    }
+
+    /// The object, where one was asked for.
+    pub(crate) fn tell_json(&self, out: &mut Out) {
         if out.is_json() && !self.json_told {
             // Nothing can be done about a second failure.
             let _ = out.json(&self.object()).and_then(|()| out.flush());
@@ -114,7 +185,7 @@ impl Failure {
         if let Some(errno) = self.errno {
             object.insert("errno".into(), json!(errno_name(errno)));
         }
-        if let Some(hint) = self.hint {
+        if let Some(hint) = &self.hint {
             object.insert("hint".into(), json!(hint));
         }
         Value::Object(object)
@@ -128,7 +199,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let failure = Self {
             errno: error.errno(),
-            ..Self::new(error.to_string())
+            ..Self::new(own_words(&error.to_string()))
         };
         match &error {
             Error::NotLoaded => failure.hint(NOT_LOADED),
@@ -137,13 +208,46 @@ impl From<Error> for Failure {
                 let message = refusal.message.as_deref().unwrap_or_default();
                 let fits = |parts: &[&str]| parts.iter().all(|part| message.contains(part));
                 match HINTS.iter().find(|(parts, _)| fits(parts)) {
-                    Some((_, hint)) => failure.hint(hint),
+                    Some((_, hint)) => failure.hint(*hint),
                     None => failure,
                 }
             }
             _ => failure,
         }
     }
+}
+
+/// The command that finds out why a peer is not reached.
+pub(crate) fn doctor(peer: IpAddr) -> String {
+    format!("superp doctor {peer} tells why")
+}
+
+/// What attributes of the kernel's interface, which its sentences name, are called on the command line.
+const WORDS: &[(&str, &str)] = &[
+    ("remote-addr", "peer"),
+    ("remote-cid", "peer-cid"),
+    ("local-addr", "local"),
+    ("local-cid", "id"),
+    ("ifindex", "dev"),
+    ("prefix-len", "the length of the prefix"),
+];
+
+/// A sentence of the kernel in the words of the command line.
+fn own_words(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let mut words = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(word);
+        let own = WORDS.iter().find(|(theirs, _)| *theirs == word);
+        words += own.map_or(word, |(_, own)| own);
+        let between = behind.find(is_part).unwrap_or(behind.len());
+        let (between, behind) = behind.split_at(between);
+        words += between;
+        rest = behind;
+    }
+    words
 }
 
 /// What helps against sentences of the kernel that contain these parts; the first that fits.
@@ -153,6 +257,10 @@ const HINTS: &[(&[&str], &str)] = &[
     (
         &["no connection with this local-cid"],
         "superp conn show lists them",
+    ),
+    (
+        &["two paths are the same"],
+        "path DEV of another device, or with a peer or local of its own",
     ),
     (&["not a port"], "superp dev show lists the ports"),
     (
@@ -220,6 +328,52 @@ mod tests {
         let object = Failure::from(error).object();
         assert_eq!(object["errno"], "ENODEV");
         assert_eq!(object["hint"], "superp dev add DEV");
+    }
+
+    #[test]
+    fn sentences_of_the_kernel_have_the_words_of_the_command() {
+        for (kernel, own) in [
+            (
+                "no local address towards the peer: give local-addr",
+                "no local address towards the peer: give local",
+            ),
+            (
+                "local-addr and remote-addr are of different families",
+                "local and peer are of different families",
+            ),
+            (
+                "remote-cid: integer out of range (1 to 255)",
+                "peer-cid: integer out of range (1 to 255)",
+            ),
+            ("a path needs its ifindex", "a path needs its dev"),
+            ("param.value, my-local-cid-2", "param.value, my-local-cid-2"),
+        ] {
+            assert_eq!(own_words(kernel), own);
+        }
+    }
+
+    #[test]
+    fn doctor_is_called_where_it_knows_more() {
+        let peer = "fd00::1".parse().unwrap();
+        let lost = |errno| Failure::refused("ping", Code::ABORTED, errno).towards(peer);
+        let hint = |failure: Failure| failure.object().get("hint").cloned();
+        let doctor = Some(json!("superp doctor fd00::1 tells why"));
+        assert_eq!(hint(lost(libc::ETIMEDOUT)), doctor);
+        assert_eq!(hint(lost(libc::EACCES)), None);
+        let better = Failure::refused("ping", Code::ABORTED, libc::ETIMEDOUT).hint("this");
+        assert_eq!(hint(better.towards(peer)), Some(json!("this")));
+    }
+
+    #[test]
+    fn limit_of_locked_memory_is_told() {
+        let error = io::Error::from_raw_os_error(libc::ENOMEM);
+        let failure = Failure::memory("registering", Some(16 << 20), &error, Some(8 << 20));
+        for part in ["16 MiB", "RLIMIT_MEMLOCK", "8 MiB"] {
+            assert!(failure.text.contains(part), "{}", failure.text);
+        }
+        assert!(failure.hint.is_some());
+        let without = Failure::memory("registering", Some(1), &error, None);
+        assert!(!without.text.contains("MEMLOCK"), "{}", without.text);
     }
 
     #[test]

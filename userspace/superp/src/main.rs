@@ -14,7 +14,9 @@ mod events;
 #[cfg(feature = "fabric")]
 mod fabric;
 mod failure;
+mod host;
 mod manual;
+mod memlock;
 mod object;
 mod out;
 mod param;
@@ -30,6 +32,7 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use failure::Failure;
 use out::Out;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
@@ -62,8 +65,44 @@ fn run(command: Command, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
+/// Whether a command line that is wrong asks for JSON; what "superp run" is given is for others.
+fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
+    words.any(|word| {
+        let word = word.to_string_lossy();
+        let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        word == "--json" || cluster.is_some_and(|letters| letters.contains('j'))
+    })
+}
+
+/// The help, the version, or what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    let words = std::env::args_os().skip(1);
+    let mut out = Out::new(wants_json(
+        words.take_while(|word| word != "--" && word != "run"),
+    ));
+    let printed = error.print().map_err(Failure::from);
+    if !error.use_stderr() {
+        return match printed.and_then(|()| out::check_open()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+            Err(failure) => {
+                failure.tell(&mut out);
+                ExitCode::FAILURE
+            }
+        };
+    }
+    Failure::usage(error).tell_json(&mut out);
+    ExitCode::from(USAGE)
+}
+
+/// Exit status for a command line that is wrong, as clap has it.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     let mut out = Out::new(cli.json);
     let result = run(cli.command, &mut out).and_then(|()| out.flush());
     match result {
@@ -73,6 +112,22 @@ fn main() -> ExitCode {
         Err(failure) => {
             failure.tell(&mut out);
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_asked_for_in_several_ways() {
+        let wants = |words: &str| wants_json(words.split(' ').map(OsString::from));
+        for words in ["-j conn", "conn --json start", "conn show -sj"] {
+            assert!(wants(words), "{words}");
+        }
+        for words in ["conn start", "--jsonx", "job j"] {
+            assert!(!wants(words), "{words}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -10,12 +11,27 @@ use std::io::{self, BufWriter, Stdout, Write};
 pub(crate) struct Out {
     to: BufWriter<Stdout>,
     json: bool,
+    /// Something was printed.
+    used: bool,
+}
+
+/// Fails if there was no standard output when the process began: what is printed then goes nowhere, as Rust
+/// has opened /dev/null in its place.
+pub(crate) fn check_open() -> Result<(), Failure> {
+    match superp_sys::was_closed(&io::stdout()) {
+        true => Err(io::Error::from_raw_os_error(libc::EBADF).into()),
+        false => Ok(()),
+    }
 }
 
 impl Out {
     pub(crate) fn new(json: bool) -> Self {
         let to = BufWriter::new(io::stdout());
-        Self { to, json }
+        Self {
+            to,
+            json,
+            used: false,
+        }
     }
 
     /// JSON is wanted.
@@ -25,13 +41,15 @@ impl Out {
 
     /// One line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        self.used = true;
         serde_json::to_writer(&mut self.to, value).map_err(io::Error::from)?;
         Ok(self.to.write_all(b"\n")?)
     }
 
-    /// One line of text.
+    /// One line of text, or several.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
-        Ok(writeln!(self.to, "{text}")?)
+        self.used = true;
+        Ok(writeln!(self.to, "{}", printable(&text.to_string()))?)
     }
 
     /// JSON if wanted, else what `text` prints.
@@ -53,6 +71,9 @@ impl Out {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        if self.used {
+            check_open()?;
+        }
         Ok(self.to.flush()?)
     }
 }
@@ -73,7 +94,11 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        // A line of its own would look like a row.
+        let cells = cells.into_iter().map(|cell| cell.replace('\n', "\\u{a}"));
+        // Before their width is taken.
+        let cells = cells.map(|cell| printable(&cell).into_owned());
+        self.rows.push(cells.collect());
     }
 
     /// Prints the table; `none` instead if it has no rows.
@@ -103,6 +128,22 @@ impl Table {
         };
         self.rows.iter().map(line).collect()
     }
+}
+
+/// Text without what terminals obey: whoever names a device or a program may put an escape sequence there.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n';
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match obeyed(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Bytes for people: `512 B`, `1.5 KiB`, `16 MiB`.
@@ -183,6 +224,21 @@ mod tests {
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(rate(1 << 20, 0.5), "2 MiB/s");
         assert_eq!(rate(1, 0.0), "-");
+    }
+
+    #[test]
+    fn nothing_is_printed_that_terminals_obey() {
+        assert_eq!(printable("eth0\nµ"), "eth0\nµ");
+        assert_eq!(
+            printable("\x1b[31m\u{9b}1m\t\x7f"),
+            "\\u{1b}[31m\\u{9b}1m\\u{9}\\u{7f}"
+        );
+        let mut table = Table::new(&["DEV", "STATE"]);
+        table.row(["a\x1bc\nup".into(), "up".into()]);
+        assert_eq!(
+            table.lines(),
+            ["DEV              STATE", "a\\u{1b}c\\u{a}up  up"]
+        );
     }
 
     #[test]

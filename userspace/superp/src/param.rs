@@ -4,7 +4,7 @@
 use crate::cli::ParamVerb;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::number;
+use crate::words::quantity;
 use serde_json::json;
 use superp_netlink::{Client, Param};
 
@@ -20,9 +20,10 @@ pub(crate) fn run(verb: Option<ParamVerb>, out: &mut Out) -> Result<(), Failure>
             out.either(&[&param], |out| one(&param, out))
         }
         Some(ParamVerb::Set { name, value }) => {
+            let param = client.param(&name)?;
             let value = match value.as_str() {
-                "default" => client.param(&name)?.default,
-                text => number(text)?,
+                "default" => param.default,
+                text => quantity(&name, text, &param.unit)?,
             };
             client.set_param(&name, value)?;
             out.done(&json!({ "name": name, "value": value }))

@@ -14,6 +14,7 @@ mod work;
 pub(crate) use args::Perf;
 
 use crate::failure::Failure;
+use crate::memlock;
 use crate::out::{self, Out};
 use crate::xfer::Stop;
 use args::{Measure, Run};
@@ -23,7 +24,7 @@ use progress::Progress;
 use serde_json::{json, Value};
 use slots::Slots;
 use std::time::{Duration, SystemTime};
-use superp_verbs::{uapi, Error};
+use superp_verbs::{uapi, Access, Context, Error, Memory, MemoryRegion};
 use work::{Operation, Plan, Runner};
 
 /// Memory that requests go round in unless they are told a depth, bytes.
@@ -44,13 +45,27 @@ pub(crate) fn run(what: Perf, out: &mut Out) -> Result<(), Failure> {
 
 /// A failed call of the library.
 fn failed(what: impl std::fmt::Display) -> impl FnOnce(Error) -> Failure {
-    move |error| {
-        let os = match error {
-            Error::Os(os) => os,
-            error => std::io::Error::other(error.to_string()),
-        };
-        Failure::io(what, &os)
+    move |error| match error {
+        Error::NoMemory => not_pinned(what, None)(error),
+        Error::Os(os) => Failure::io(what, &os),
+        error => Failure::new(format!("{what}: {error}")).errno(error.errno()),
     }
+}
+
+/// A call that failed and was to pin so many bytes.
+fn not_pinned(what: impl std::fmt::Display, bytes: Option<u64>) -> impl FnOnce(Error) -> Failure {
+    move |error| {
+        let os = std::io::Error::from_raw_os_error(error.errno());
+        Failure::memory(what, bytes, &os, memlock::limit())
+    }
+}
+
+/// Registers memory for this end.
+fn registered(context: &Context, memory: Memory, access: Access) -> Result<MemoryRegion, Failure> {
+    let bytes = memory.len() as u64;
+    context
+        .register(memory, access, None)
+        .map_err(not_pinned("registering the memory", Some(bytes)))
 }
 
 /// What a run is to do, with what was left out filled in.
@@ -121,6 +136,10 @@ fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
 }
 
 fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
+    measured(operation, run, out).map_err(|failure| failure.towards(run.addr))
+}
+
+fn measured(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let plan = plan(operation, run)?;
     let Slots {

@@ -2,7 +2,7 @@
 //! `superp ping`: round trips that touch no memory.
 
 use crate::cli::Ping;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::out::{self, Out};
 use crate::xfer::{connect, Stop};
 use serde_json::json;
@@ -41,6 +41,10 @@ impl Times {
 }
 
 pub(crate) fn run(args: &Ping, out: &mut Out) -> Result<(), Failure> {
+    measure(args, out).map_err(|failure| failure.towards(args.peer))
+}
+
+fn measure(args: &Ping, out: &mut Out) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let socket = connect(args.peer, args.cid, 0)?;
     let info = socket
@@ -103,12 +107,11 @@ pub(crate) fn run(args: &Ping, out: &mut Out) -> Result<(), Failure> {
     summary(args, &times, info.cid, out)?;
     if (times.ns.len() as u64) < times.sent || times.sent == 0 {
         out.flush()?;
-        return Err(Failure::new(format!(
-            "{} of {} probes were not answered",
-            times.sent - times.ns.len() as u64,
-            times.sent
-        ))
-        .without_json());
+        let lost = times.sent - times.ns.len() as u64;
+        let text = format!("{lost} of {} probes were not answered", times.sent);
+        return Err(Failure::new(text)
+            .hint(failure::doctor(args.peer))
+            .without_json());
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::cli::RouteVerb;
 use crate::dev::index;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::{number, pairs, value, Setting};
+use crate::words::{number, once, pairs, value, Setting};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Mac, Prefix, Via};
@@ -34,17 +34,23 @@ pub(crate) fn run(verb: Option<RouteVerb>, out: &mut Out) -> Result<(), Failure>
             let (dev, via) = hop(&settings)?;
             let ifindex = index(&dev.ok_or_else(|| Failure::new("dev is missing"))?)?;
             let via = via.ok_or_else(|| Failure::new("via, lladdr or prefix is missing"))?;
-            client.add_route(address, ifindex, via)?;
+            let added = client.add_route(address, ifindex, via);
+            added.map_err(of(address))?;
             out.done(&json!({ "address": address }))
         }
         Some(RouteVerb::Del { address, settings }) => {
             let bits = client.node()?.caddr_bits;
             let address = sunh_address(&address, bits)?;
             let dev = hop(&settings)?.0.map(|dev| index(&dev)).transpose()?;
-            client.del_route(address, dev)?;
+            client.del_route(address, dev).map_err(of(address))?;
             out.done(&json!({ "address": address }))
         }
     }
+}
+
+/// A failure that says of which route it tells.
+fn of(address: u16) -> impl FnOnce(superp_netlink::Error) -> Failure {
+    move |error| Failure::from(error).at(format_args!("route to {address}"))
 }
 
 /// A number, or the low `bits` of an IP address.
@@ -70,7 +76,9 @@ fn sunh_address(text: &str, bits: u8) -> Result<u16, Failure> {
 
 fn hop(settings: &[String]) -> Result<(Option<String>, Option<Via>), Failure> {
     let (mut dev, mut via) = (None, None);
-    for (key, text) in pairs(settings)? {
+    let settings = pairs(settings)?;
+    once(&settings, "", &[])?;
+    for (key, text) in settings {
         let hop = match key {
             "dev" => {
                 dev = Some(text.to_owned());
@@ -155,6 +163,8 @@ mod tests {
             "prefix 10.0.0.0/+16",
             "prefix 10.0.0.0/256",
             "mtu 3",
+            "dev eth0 dev eth1",
+            "via 10.0.0.1 via 10.0.0.2",
         ] {
             assert!(hop(&words(wrong)).is_err(), "{wrong}");
         }

@@ -38,6 +38,22 @@ impl TypedValueParser for Words {
     }
 }
 
+/// Fails where a key is given twice: the first value would be lost. Keys in `of_part` are those of the part
+/// that begins with the key `part`, which may come several times.
+pub(crate) fn once(pairs: &[(&str, &str)], part: &str, of_part: &[&str]) -> Result<(), String> {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (key, value) in pairs {
+        if *key == part {
+            seen.retain(|(key, _)| !of_part.contains(key));
+        } else if let Some((_, first)) = seen.iter().find(|(other, _)| other == key) {
+            return Err(format!("{key} is given twice: {first} and {value}"));
+        } else {
+            seen.push((key, value));
+        }
+    }
+    Ok(())
+}
+
 /// Pairs of key and value.
 pub(crate) fn pairs(words: &[String]) -> Result<Vec<(&str, &str)>, String> {
     words
@@ -86,11 +102,67 @@ pub(crate) fn immediate(text: &str) -> Result<u32, String> {
     small("immediate", text)
 }
 
-/// Seconds: a number from 0 to a year.
+/// Units of time, in nanoseconds; those with another one as their end come first.
+const UNITS: [(&str, f64); 6] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3600e9),
+];
+
+/// A time with its unit, in nanoseconds.
+fn nanoseconds(text: &str) -> Option<f64> {
+    let named = UNITS.iter();
+    let mut named = named.filter_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (digits, ns) = named.next()?;
+    let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    Some(digits.parse::<f64>().ok().filter(|_| plain)? * ns)
+}
+
+/// A time from 0 to a year, in seconds: a number of them, or one with its unit.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
+    let seconds = match nanoseconds(text) {
+        Some(ns) => Ok(ns / 1e9),
+        None => text.parse(),
+    };
+    match seconds {
         Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0 to a year".into()),
+        _ => Err("not a time from 0 to a year, such as 2 (seconds), 500ms or 1.5m".into()),
+    }
+}
+
+/// As [`seconds`], for clocks that count whole ones.
+#[cfg(feature = "fabric")]
+pub(crate) fn whole_seconds(text: &str) -> Result<u64, String> {
+    seconds(text).map(|seconds| seconds.ceil() as u64)
+}
+
+/// The value of a parameter: a number of its units, or a time with a unit of its own.
+pub(crate) fn quantity(name: &str, text: &str, unit: &str) -> Result<u64, String> {
+    let Some(ns) = nanoseconds(text) else {
+        return number(text).map_err(|error| format!("{name} {error}"));
+    };
+    let each = match unit {
+        "ns" => 1.0,
+        "10 ns" => 10.0,
+        "" => return Err(format!("{name} {text}: the value is a plain number")),
+        unit => return Err(format!("{name} {text}: the value is a number of {unit}")),
+    };
+    let count = ns / each;
+    // The numbers below are exact.
+    match count.fract() == 0.0 && count < (1u64 << f64::MANTISSA_DIGITS) as f64 {
+        true => Ok(count as u64),
+        false => Err(format!("{name} {text}: not a number of {unit}")),
+    }
+}
+
+/// How often something is done: at least once.
+pub(crate) fn times(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(count),
+        _ => Err("not a number of 1 or more".into()),
     }
 }
 
@@ -101,10 +173,7 @@ pub(crate) struct OptionalAddr(pub(crate) IpAddr);
 pub(crate) fn address_or_none(text: &str) -> Result<OptionalAddr, String> {
     match text {
         "none" => Ok(OptionalAddr(Ipv6Addr::UNSPECIFIED.into())),
-        text => text
-            .parse()
-            .map(OptionalAddr)
-            .map_err(|_| "neither an address nor none".into()),
+        text => crate::host::any(text).map(OptionalAddr),
     }
 }
 
@@ -169,8 +238,61 @@ mod tests {
     #[test]
     fn seconds_are_bounded() {
         assert_eq!(seconds("0.2"), Ok(0.2));
-        for wrong in ["-1", "nan", "inf", "1e9", "x"] {
+        for wrong in [
+            "-1", "nan", "inf", "1e9", "x", "", "s", "9h9m", "-1s", "2d", "infs",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, value) in [
+            ("2s", 2.0),
+            ("500ms", 0.5),
+            ("1.5m", 90.0),
+            ("250us", 0.000_25),
+            ("10ns", 1e-8),
+            ("2h", 7200.0),
+        ] {
+            assert_eq!(seconds(text), Ok(value), "{text}");
+        }
+        for (text, unit, value) in [
+            ("2s", "ns", 2_000_000_000),
+            ("1.5us", "ns", 1500),
+            ("500us", "10 ns", 50_000),
+            ("2000", "ns", 2000),
+            ("0x10", "packets", 16),
+        ] {
+            assert_eq!(quantity("name", text, unit), Ok(value), "{text}");
+        }
+        for (text, unit, part) in [
+            ("2s", "packets", "name 2s: the value is a number of packets"),
+            ("2s", "", "plain number"),
+            ("15ns", "10 ns", "not a number of 10 ns"),
+            ("0.5ns", "ns", "not a number of ns"),
+            ("many", "ns", "name many is not a number"),
+        ] {
+            let wrong = quantity("name", text, unit).unwrap_err();
+            assert!(wrong.contains(part), "{wrong}");
+        }
+        assert_eq!(times("1"), Ok(1));
+        assert!(times("0").is_err() && times("").is_err());
+    }
+
+    #[test]
+    fn keys_are_given_once() {
+        let once = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            super::once(&pairs(&words).unwrap(), "path", &["peer", "local"])
+        };
+        assert_eq!(once("peer a path x peer b path y peer c ext on"), Ok(()));
+        for (wrong, text) in [
+            ("dev a dev b", "dev is given twice: a and b"),
+            ("ext on path x ext on", "ext is given twice: on and on"),
+            ("path x peer b peer c", "peer is given twice: b and c"),
+        ] {
+            assert_eq!(once(wrong), Err(text.into()));
         }
     }
 }

@@ -7,7 +7,8 @@ mod rma;
 mod serve;
 
 use crate::cli::{Peer, Source, Xfer};
-use crate::failure::Failure;
+use crate::failure::{doctor, Failure};
+use crate::memlock;
 use crate::out::Out;
 use crate::partition;
 pub(crate) use pattern::Pattern;
@@ -18,9 +19,23 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use superp_sys::{Address, Memory, Socket};
+use superp_netlink::Client;
+use superp_sys::{Access, Address, Memory, Region, Socket};
 
 pub(crate) fn run(what: Xfer, out: &mut Out) -> Result<(), Failure> {
+    let to = match &what {
+        Xfer::Serve(_) => None,
+        Xfer::Write { peer, .. } | Xfer::Read { peer, .. } | Xfer::Send { peer, .. } => {
+            Some(peer.addr)
+        }
+    };
+    carry_out(what, out).map_err(|failure| match to {
+        Some(peer) => failure.towards(peer),
+        None => failure,
+    })
+}
+
+fn carry_out(what: Xfer, out: &mut Out) -> Result<(), Failure> {
     match what {
         Xfer::Serve(args) => serve::run(&args, out),
         Xfer::Write {
@@ -87,16 +102,57 @@ pub(crate) fn connect(addr: IpAddr, cid: Option<u16>, qpn: u32) -> Result<Socket
     let socket = Socket::new().map_err(|error| Failure::io("socket", &error))?;
     socket
         .connect(&Address { addr, qpn, cid })
-        .map_err(|error| {
-            let failure = Failure::io(format_args!("connect to {addr}"), &error);
-            match error.raw_os_error() {
-                Some(libc::EHOSTUNREACH | libc::ENOTCONN) => failure.hint(
-                    "no established connection leads there: see superp conn, superp conn start",
-                ),
-                _ => failure,
-            }
+        .map_err(|error| match error.raw_os_error() {
+            Some(errno @ (libc::EHOSTUNREACH | libc::ENOTCONN)) => unconnected(addr).errno(errno),
+            _ => Failure::io(format_args!("connect to {addr}"), &error),
         })?;
     Ok(socket)
+}
+
+/// There is no way for requests to a peer.
+pub(crate) fn unconnected(addr: IpAddr) -> Failure {
+    Failure::new(format!("no established connection leads to {addr}")).hint(doctor(addr))
+}
+
+/// A queue pair number that cannot be had.
+pub(crate) fn not_bound(qpn: u32, error: &std::io::Error) -> Failure {
+    let failure = Failure::io(format_args!("queue pair {qpn}"), error);
+    let qps = Client::open().and_then(|mut client| client.qps());
+    let holder = qps.into_iter().flatten().find(|qp| qp.qpn == qpn);
+    match (error.raw_os_error(), holder) {
+        (Some(libc::EADDRINUSE), Some(qp)) => {
+            let failure = match (&qp.command, qp.pid) {
+                (Some(command), Some(pid)) => failure.by(format_args!("{command}, process {pid}")),
+                _ => failure,
+            };
+            failure.hint("superp qp lists the queue pairs and their programs")
+        }
+        _ => failure,
+    }
+}
+
+/// A request, `what`, that a connection without extensions does not take. It takes `least` bytes and more.
+pub(crate) fn too_short(what: impl std::fmt::Display, cid: Option<u16>, least: u32) -> Failure {
+    let conn = cid.map_or("the connection".into(), |cid| format!("connection {cid}"));
+    Failure::new(format!(
+        "{what}: too short for {conn}, which has ext off and takes {least} bytes and more"
+    ))
+    .errno(libc::EMSGSIZE)
+    .hint("with ext on, at both ends, a connection takes any length")
+}
+
+/// Registers memory in a partition (0: any).
+fn register(
+    socket: &Socket,
+    memory: Memory,
+    access: Access,
+    partition: u32,
+) -> Result<Region, Failure> {
+    let bytes = memory.len() as u64;
+    socket.register(memory, access, partition).map_err(|error| {
+        let limit = memlock::limit();
+        Failure::memory("registering the region", Some(bytes), &error, limit)
+    })
 }
 
 impl Peer {

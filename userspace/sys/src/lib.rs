@@ -31,6 +31,7 @@ mod queue_pair;
 mod region;
 mod ring;
 mod socket;
+mod standard;
 pub mod uapi;
 
 pub use context::{ContextSocket, Cq, Doorbell, Receive, RingSize, SharedReceiveRing, Srq};
@@ -39,3 +40,4 @@ pub use memory::Memory;
 pub use queue_pair::{Connected, Qp, ReceiveRing, SendRing};
 pub use region::{Access, Region, Registration};
 pub use socket::{Address, Atomic, Completion, Info, Placed, Received, Socket, With};
+pub use standard::was_closed;

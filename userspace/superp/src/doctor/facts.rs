@@ -3,6 +3,7 @@
 
 use super::judge::{Ask, Facts, Link, Reach, Trip};
 use crate::failure::{errno_name, Failure};
+use crate::memlock;
 use crate::xfer::connect;
 use socket2::{Domain, Socket, Type};
 use std::fs;
@@ -20,8 +21,6 @@ const UP: u64 = 1;
 const DISCARD: u16 = 9;
 /// The kernel asks three times for a neighbour's address, once a second.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bit of the capability in `CapEff`.
-const CAP_IPC_LOCK: u64 = 1 << 14;
 
 /// Everything that can be known without asking a peer; `None`: the module is not loaded.
 pub(super) fn gather(peer: Option<IpAddr>) -> Result<Option<Facts>, Failure> {
@@ -44,7 +43,7 @@ pub(super) fn gather(peer: Option<IpAddr>) -> Result<Option<Facts>, Failure> {
         },
         drops: client.stats()?,
         candidates: candidates(),
-        memlock: memlock(),
+        memlock: memlock::limit(),
         ports,
     }))
 }
@@ -76,24 +75,6 @@ fn candidates() -> Vec<String> {
     let mut names: Vec<String> = names.filter(is_ethernet).collect();
     names.sort();
     names
-}
-
-/// Bytes that this process may lock, if they are limited.
-fn memlock() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = u64::from_str_radix(effective?.trim(), 16).ok()?;
-    if effective & CAP_IPC_LOCK != 0 {
-        return None;
-    }
-    soft_memlock(&fs::read_to_string("/proc/self/limits").ok()?)
-}
-
-fn soft_memlock(limits: &str) -> Option<u64> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max locked memory"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Asks peers and the network stack.
@@ -170,20 +151,5 @@ impl Ask for System {
             Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
             Ok(_) => true,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limit_of_locked_memory_is_the_soft_one() {
-        let line = |value| {
-            format!("Limit  Soft Limit  Hard Limit  Units\nMax locked memory         {value}              unlimited   bytes\n")
-        };
-        assert_eq!(soft_memlock(&line("8388608")), Some(8 << 20));
-        assert_eq!(soft_memlock(&line("unlimited")), None);
-        assert_eq!(soft_memlock(""), None);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::Finding;
 use crate::out;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -157,7 +158,7 @@ impl<'a> Walk<'a> {
         if self.facts.ports.is_empty() {
             let finding = Finding::wrong("port", "node", "no device here carries SUPERp");
             return self.tell(match self.facts.candidates.as_slice() {
-                [only] => finding.remedy(format!("superp dev add {only}")),
+                [only] => finding.remedy(format!("superp dev add {}", word(only))),
                 [] => finding.advice("superp dev add DEV, but there is no Ethernet device here"),
                 several => {
                     let several = several.join(", ");
@@ -186,7 +187,7 @@ impl<'a> Walk<'a> {
         let name = &port.name;
         if link.is_some_and(|link| !link.up) {
             return Finding::wrong("link", name, format!("{name} is switched off"))
-                .remedy(format!("ip link set {name} up"));
+                .remedy(format!("ip link set {} up", word(name)));
         }
         if port.state == PortState::Down || link.is_some_and(|link| !link.carrier) {
             let text = format!("{name} has no carrier: the cable, or the device at its other end");
@@ -205,7 +206,7 @@ impl<'a> Walk<'a> {
                 let text =
                     format!("the MTU of {name} is {mtu}, connection {cid} was made for {needed}");
                 return Finding::wrong("mtu", name, text)
-                    .remedy(format!("ip link set {name} mtu {needed}"));
+                    .remedy(format!("ip link set {} mtu {needed}", word(name)));
             }
         }
         let usable = |addr: &&IpAddr| match addr {
@@ -225,7 +226,7 @@ impl<'a> Walk<'a> {
             let paths = users.flat_map(|conn| conn.paths.iter().map(move |path| (conn, path)));
             return match paths.into_iter().find(|(_, path)| over(path)) {
                 Some((conn, path)) => self.give_address(finding, conn, path),
-                None => finding.advice(format!("ip address add ADDRESS/LENGTH dev {name}")),
+                None => finding.advice(format!("ip address add ADDRESS/LENGTH dev {}", word(name))),
             };
         }
         let text = format!("{name} is up, MTU {}, {}", port.mtu, addresses.join(" "));
@@ -235,7 +236,7 @@ impl<'a> Walk<'a> {
     /// What gives the node the own address of a path.
     fn give_address(&self, finding: Finding, conn: &Conn, path: &Path) -> Finding {
         let local = path.local_addr;
-        let dev = path.ifname.as_deref().unwrap_or("DEV");
+        let dev = word(path.ifname.as_deref().unwrap_or("DEV"));
         // The nodes of a SUNH network differ in the last bits of their addresses.
         let bits = u32::from(self.facts.node.caddr_bits);
         match (conn.encap, local) {
@@ -341,7 +342,7 @@ impl<'a> Walk<'a> {
         // It has let go of its devices, and cannot be reset.
         if conn.paths.iter().all(|path| path.state == PortState::Down) {
             let again = recreate(conn, &self.facts.params);
-            return at_peer_reset(finding.remedy(again), conn);
+            return finding.remedy(again).at_peer(reset_there(conn));
         }
         // As long as the peer cannot be reached it would break again.
         match reach(conn, healthy, ask) {
@@ -569,13 +570,23 @@ fn reset(cid: u16, psn: u32) -> String {
     format!("superp conn reset {cid} start-psn {psn} && superp conn start {cid}")
 }
 
-fn at_peer_reset(finding: Finding, conn: &Conn) -> Finding {
-    finding.at_peer(reset(conn.remote_cid, far_psn(conn)))
+pub(super) fn reset_here(conn: &Conn) -> String {
+    reset(conn.local_cid, far_psn(conn))
+}
+
+pub(super) fn reset_there(conn: &Conn) -> String {
+    reset(conn.remote_cid, far_psn(conn))
 }
 
 /// A new life for a connection, at both ends.
 fn renewed(finding: Finding, conn: &Conn) -> Finding {
-    at_peer_reset(finding.remedy(reset(conn.local_cid, far_psn(conn))), conn)
+    finding.remedy(reset_here(conn)).at_peer(reset_there(conn))
+}
+
+/// A name as a word of a command that may be pasted into a shell.
+fn word(name: &str) -> Cow<'_, str> {
+    // Only a zero byte has no quotes, and no name has one.
+    shlex::try_quote(name).unwrap_or_default()
 }
 
 /// Commands that remove a connection, create it as it was, with another first number, and start it.
@@ -600,7 +611,8 @@ fn recreate(conn: &Conn, params: &[Param]) -> String {
     // The settings of a path follow it, those of the connection do not mind.
     for path in &conn.paths {
         if let Some(dev) = &path.ifname {
-            words += &format!(" {} {dev}", if several { "path" } else { "dev" });
+            let key = if several { "path" } else { "dev" };
+            words += &format!(" {key} {}", word(dev));
         }
         words += &ends(path);
     }

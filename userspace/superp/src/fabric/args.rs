@@ -104,15 +104,15 @@ pub(crate) enum FabricVerb {
         #[arg(short, long)]
         follow: bool,
         /// Stop after this many.
-        #[arg(short, long, requires = "follow")]
+        #[arg(short, long, requires = "follow", value_parser = crate::words::times)]
         count: Option<u64>,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct Wait {
-    /// Wait so many seconds until it is done, and tell what is waited for.
-    #[arg(long, value_name = "SECONDS")]
+    /// Wait so long until it is done, and tell what is waited for: seconds, or a time such as 2m.
+    #[arg(long, value_name = "TIME", value_parser = crate::words::whole_seconds)]
     pub(crate) wait: Option<u64>,
 }
 

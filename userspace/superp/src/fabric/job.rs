@@ -15,8 +15,8 @@ pub(crate) enum JobVerb {
         name: String,
         /// Its nodes, as xpu[01-04,07].
         hosts: String,
-        /// Wait so many seconds until all its connections run; if they do not, the job is removed again.
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        /// Wait so many seconds, or a time such as 2m, until all its connections run; if they do not, the job is removed again.
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
         wait: u64,
         #[command(flatten)]
         settings: Box<Settings>,
@@ -27,16 +27,16 @@ pub(crate) enum JobVerb {
     Show {
         /// Its name.
         name: String,
-        /// Wait so many seconds until it is there and all its connections run.
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        /// Wait so many seconds, or a time such as 2m, until it is there and all its connections run.
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
         wait: u64,
     },
     /// Print the number of a job's partition and nothing else, for scripts.
     Token {
         /// Its name.
         name: String,
-        /// Wait so many seconds until it is there and all its connections run.
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        /// Wait so many seconds, or a time such as 2m, until it is there and all its connections run.
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
         wait: u64,
     },
     /// End a job: its connections are removed, and its partition is revoked.

@@ -56,8 +56,8 @@ pub(crate) struct Run {
     /// What to measure.
     #[arg(value_enum)]
     pub(crate) measure: Measure,
-    /// Address of the peer.
-    #[arg(value_name = "PEER")]
+    /// Address or host name of the peer.
+    #[arg(value_name = "PEER", value_parser = crate::host::peer)]
     pub(crate) addr: IpAddr,
     /// RMA address at the peer, as perf serve prints it; perf serve is asked if left out.
     #[arg(long, value_parser = crate::words::number)]
@@ -90,7 +90,7 @@ pub(crate) struct Run {
     /// out.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) batch: Option<u32>,
-    /// End after so many seconds.
+    /// End after this time: seconds, or a time such as 500ms.
     #[arg(long, default_value_t = 2.0, value_parser = crate::words::seconds)]
     pub(crate) duration: f64,
     /// End after so many requests instead.
@@ -105,7 +105,7 @@ pub(crate) struct Run {
     /// Compare all bytes that were moved.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Give up when nothing completes for this long, seconds.
+    /// Give up when nothing completes for this long: seconds, or a time such as 500ms.
     #[arg(long, default_value_t = 30.0, value_parser = crate::words::seconds)]
     pub(crate) timeout: f64,
 }

@@ -5,7 +5,7 @@ use super::args::Run;
 use super::slots::Slots;
 use super::talk::{Answer, Receive, Server, What, LISTENER};
 use super::work::Operation;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::partition;
 use std::net::IpAddr;
 
@@ -38,7 +38,7 @@ fn cids(run: &Run) -> Result<Vec<Option<u16>>, Failure> {
         let (addr, found) = (run.addr, found.len());
         let text =
             format!("--connections: of {wanted} connections to {addr}, {found} are established");
-        return Err(Failure::new(text).hint("see superp conn"));
+        return Err(Failure::new(text).hint(failure::doctor(addr)));
     }
     found.truncate(wanted);
     Ok(found.into_iter().map(Some).collect())
@@ -47,6 +47,15 @@ fn cids(run: &Run) -> Result<Vec<Option<u16>>, Failure> {
 /// A hint.
 pub(super) const TOO_SMALL: &str =
     "size times depth times queue pairs must fit the memory of perf serve: see its --size";
+
+/// Likewise, where there is no memory any more.
+pub(super) const STALE: &str =
+    "perf serve there has ended, or was started again and has other memory: \
+     measure again, without --remote or with the one that it prints now";
+
+/// Likewise, where messages go nowhere.
+pub(super) const ENDED: &str =
+    "perf serve there has ended, or was started again: measure again; superp perf serve starts it";
 
 impl Peer {
     /// Asks `perf serve` where its memory is, unless that was given.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The receiver of the messages of one measurement: a thread with queue pairs of its own.
 
-use super::failed;
 use super::slots::{first_difference, Slots};
 use super::talk::Receive;
+use super::{failed, registered};
 use crate::failure::Failure;
 use crate::xfer::Stop;
 use std::collections::BTreeSet;
@@ -24,10 +24,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const MOST_BUFFERS: u32 = 8192;
 const MOST_COMPLETIONS: u64 = 65536;
 
-/// A sender of whom nothing comes for so long is gone.
-const GONE: Duration = Duration::from_secs(60);
-
-/// A sender of whom nothing comes for so long makes room for another.
+/// A sender of whom nothing comes for so long is asked whether it is there, and makes room for another.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Completions taken at once.
@@ -137,9 +134,7 @@ impl Work {
             .map_err(failed("completion queue"))?;
         let memory =
             Memory::new(bytes(buffers) as usize).map_err(|error| Failure::io("memory", &error))?;
-        let region = context
-            .register(memory, Access::LOCAL_WRITE, None)
-            .map_err(failed("registering the memory"))?;
+        let region = registered(&context, memory, Access::LOCAL_WRITE)?;
         let options = QueuePairOptions {
             send_entries: 1,
             receive_entries: buffers,
@@ -198,7 +193,7 @@ impl Work {
             let poll = self.cq.poll(BATCH, |one| completions.push(one));
             poll.map_err(failed("polling"))?;
             if completions.is_empty() {
-                if stopped || shared.last().elapsed() > GONE {
+                if stopped {
                     return Ok(self.tally);
                 }
                 let one = self.cq.wait(Some(Stop::PERIOD));

@@ -2,20 +2,24 @@
 //! `superp perf serve`: the end that is measured.
 
 use super::args::PerfServe;
-use super::failed;
 use super::receive::Receiver;
 use super::talk::{Answer, Ask, Receive, What, LISTENER, LONGEST};
+use super::{failed, registered};
 use crate::failure::Failure;
 use crate::out::{self, Out};
-use crate::xfer::Stop;
+use crate::xfer::{not_bound, Stop};
 use serde_json::json;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
 use superp_sys::{Address, Socket};
 use superp_verbs::{Access, Context, Memory, MemoryRegion};
 
 /// Senders of messages at a time.
 const SESSIONS: usize = 16;
+
+/// How often it is found out whether a sender is there, while nothing comes.
+const AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
@@ -23,27 +27,30 @@ pub(super) fn run(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
     let memory = Memory::new(bytes).map_err(|error| Failure::io("--size", &error))?;
     let context = Context::open().map_err(failed("context"))?;
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-    let region = context
-        .register(memory, access, None)
-        .map_err(failed("registering the memory"))?;
+    let region = registered(&context, memory, access)?;
     let qpn = args.qpn.unwrap_or(LISTENER);
     let socket = Socket::new().map_err(|error| Failure::io("socket", &error))?;
     socket
         .bind(&Address::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), qpn))
         .map_err(|error| {
-            Failure::io(format_args!("queue pair {qpn}"), &error)
-                .hint("take another number: --qpn NUMBER, here and where is measured")
+            let failure = not_bound(qpn, &error);
+            match error.raw_os_error() {
+                Some(libc::EADDRINUSE) => failure.hint(
+                    "end that program, or take another number: --qpn NUMBER, here and where is measured",
+                ),
+                _ => failure,
+            }
         })?;
     let mut server = Server {
         region,
         sessions: BTreeMap::new(),
         last: 0,
-        answered: VecDeque::new(),
     };
     server.ready(qpn, out)?;
 
     let mut buffer = vec![0; LONGEST];
     while !stop.wanted() {
+        server.look_round();
         let failed = |error| Failure::io("listening", &error);
         if !socket.wait_readable(Some(Stop::PERIOD)).map_err(failed)? {
             continue;
@@ -62,12 +69,55 @@ pub(super) fn run(args: &PerfServe, out: &mut Out) -> Result<(), Failure> {
 /// What is offered.
 struct Server {
     region: MemoryRegion,
-    /// Those who receive messages, by number.
-    sessions: BTreeMap<u64, Receiver>,
+    /// By number.
+    sessions: BTreeMap<u64, Session>,
     /// Number of the last session.
     last: u64,
-    /// The last sockets that answers went out by: what one has to send would end with it.
-    answered: VecDeque<Socket>,
+}
+
+/// One who sends messages, and the receiver of them.
+struct Session {
+    receiver: Receiver,
+    /// Where the sender waits for answers.
+    sender: Address,
+    /// A message that asks nothing, and when it was sent: it is refused when the sender is gone.
+    asked: Option<(Socket, Instant)>,
+}
+
+impl Session {
+    fn is_there(&mut self) -> bool {
+        if self.receiver.has_ended() {
+            return false;
+        }
+        match &self.asked {
+            _ if !self.receiver.is_idle() => {
+                self.asked = None;
+                true
+            }
+            // The number of an error is that of the refusal, or tells that the connection has ended.
+            Some((socket, since)) => {
+                let done = socket.completion();
+                let refused = done.map_or(true, |done| done.is_some_and(|done| done.errno != 0));
+                if since.elapsed() > AGAIN {
+                    self.asked = None;
+                }
+                !refused
+            }
+            None => {
+                let sent = send(&self.sender, &Answer::Present);
+                sent.map(|socket| self.asked = Some((socket, Instant::now())))
+                    .is_ok()
+            }
+        }
+    }
+}
+
+/// Sends an answer by a socket of its own.
+fn send(to: &Address, answer: &Answer) -> std::io::Result<Socket> {
+    let socket = Socket::new()?;
+    socket.connect(to)?;
+    socket.send(&serde_json::to_vec(answer)?)?;
+    Ok(socket)
 }
 
 impl Server {
@@ -86,54 +136,57 @@ impl Server {
         out.flush()
     }
 
+    /// Ends the sessions of those who are gone: their queue pairs are of no use any more.
+    fn look_round(&mut self) {
+        let there = |session: &mut Session| session.is_there();
+        let gone = self.sessions.iter_mut();
+        let gone = gone.filter_map(|(number, session)| (!there(session)).then_some(*number));
+        for number in gone.collect::<Vec<_>>() {
+            // Nobody is left to be told how it was.
+            let _ = self.end(number);
+        }
+    }
+
     fn answer(&mut self, ask: Ask, from: &Address) {
+        let sender = Address {
+            qpn: ask.answer_to,
+            ..*from
+        };
         let answer = match ask.what {
             What::Memory => Ok(Answer::Memory {
                 remote: self.region.rma_addr(),
                 length: self.region.memory().len() as u64,
             }),
-            What::Receive(wanted) => self.begin(&wanted, from),
+            What::Receive(wanted) => self.begin(&wanted, sender),
             What::End { session } => self.end(session),
         };
         let answer = answer.unwrap_or_else(|failure| Answer::Refused {
             reason: failure.text().to_owned(),
         });
-        // A peer that is gone needs none.
-        let _ = self.send(ask.answer_to, &answer, from);
+        // A peer that is gone needs none. What was sent outlives its socket.
+        let _ = send(&sender, &answer);
     }
 
-    fn send(&mut self, qpn: u32, answer: &Answer, from: &Address) -> std::io::Result<()> {
-        let socket = Socket::new()?;
-        socket.connect(&Address { qpn, ..*from })?;
-        socket.send(&serde_json::to_vec(answer)?)?;
-        self.answered.push_back(socket);
-        if self.answered.len() > SESSIONS {
-            self.answered.pop_front();
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, wanted: &Receive, from: &Address) -> Result<Answer, Failure> {
-        self.sessions.retain(|_, receiver| !receiver.has_ended());
+    fn begin(&mut self, wanted: &Receive, sender: Address) -> Result<Answer, Failure> {
         if self.sessions.len() >= SESSIONS {
-            let idle = self
-                .sessions
-                .iter()
-                .find(|(_, receiver)| receiver.is_idle());
-            if let Some(receiver) = idle
-                .map(|(number, _)| *number)
-                .and_then(|n| self.sessions.remove(&n))
-            {
-                let _ = receiver.end();
+            let mut sessions = self.sessions.iter();
+            let idle = sessions.find(|(_, session)| session.receiver.is_idle());
+            if let Some(number) = idle.map(|(number, _)| *number) {
+                let _ = self.end(number);
             }
         }
         if self.sessions.len() >= SESSIONS {
             let text = format!("{SESSIONS} senders are served already");
             return Err(Failure::new(text));
         }
-        let (receiver, queues) = Receiver::start(wanted, from)?;
+        let (receiver, queues) = Receiver::start(wanted, &sender)?;
         self.last += 1;
-        self.sessions.insert(self.last, receiver);
+        let session = Session {
+            receiver,
+            sender,
+            asked: None,
+        };
+        self.sessions.insert(self.last, session);
         Ok(Answer::Receiving {
             session: self.last,
             queues,
@@ -141,9 +194,9 @@ impl Server {
     }
 
     fn end(&mut self, session: u64) -> Result<Answer, Failure> {
-        let unknown = || Failure::new(format!("there is no session {session}"));
-        let receiver = self.sessions.remove(&session).ok_or_else(unknown)?;
-        let tally = receiver.end()?;
+        let unknown = || Failure::new(format!("there is no session {session}, or it was given up"));
+        let session = self.sessions.remove(&session).ok_or_else(unknown)?;
+        let tally = session.receiver.end()?;
         Ok(Answer::Received {
             messages: tally.messages,
             wrong: tally.wrong,

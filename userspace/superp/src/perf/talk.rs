@@ -73,6 +73,8 @@ pub(super) enum Answer {
     Refused {
         reason: String,
     },
+    /// None: of a sender of whom nothing comes, it finds out whether it is still there.
+    Present,
 }
 
 /// `perf serve` at the peer.
@@ -95,7 +97,13 @@ impl Server {
 
     /// Asks, and waits for the answer.
     pub(super) fn ask(&self, what: What) -> Result<Answer, Failure> {
-        let failed = |error| Failure::io(&self.name, &error).hint(ABSENT);
+        let failed = |error: std::io::Error| {
+            let failure = Failure::io(&self.name, &error);
+            match error.raw_os_error() {
+                Some(libc::ECONNREFUSED) => failure.hint(ABSENT),
+                _ => failure,
+            }
+        };
         let ask = Ask {
             answer_to: self.own,
             what,
@@ -103,15 +111,20 @@ impl Server {
         let text = serde_json::to_vec(&ask).unwrap_or_default();
         self.socket.send(&text).map_err(failed)?;
         let mut buffer = vec![0; LONGEST];
-        if !self.socket.wait_readable(Some(PATIENCE)).map_err(failed)? {
-            return Err(Failure::new(format!("{}: no answer", self.name)).hint(ABSENT));
-        }
-        let received = self.socket.receive(&mut buffer).map_err(failed)?;
-        let bytes = &buffer[..received.map_or(0, |received| received.len)];
-        match serde_json::from_slice(bytes) {
-            Ok(Answer::Refused { reason }) => Err(Failure::new(format!("{}: {reason}", self.name))),
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self.surprised()),
+        loop {
+            if !self.socket.wait_readable(Some(PATIENCE)).map_err(failed)? {
+                return Err(Failure::new(format!("{}: no answer", self.name)).hint(ABSENT));
+            }
+            let received = self.socket.receive(&mut buffer).map_err(failed)?;
+            let bytes = &buffer[..received.map_or(0, |received| received.len)];
+            return match serde_json::from_slice(bytes) {
+                Ok(Answer::Present) => continue,
+                Ok(Answer::Refused { reason }) => {
+                    Err(Failure::new(format!("{}: {reason}", self.name)))
+                }
+                Ok(answer) => Ok(answer),
+                Err(_) => Err(self.surprised()),
+            };
         }
     }
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The requests of a measurement.
 
-use super::failed;
 use super::histogram::Histogram;
-use super::peer::{Peer, TOO_SMALL};
+use super::peer::{Peer, ENDED, STALE, TOO_SMALL};
 use super::progress::Progress;
 use super::slots::{first_difference, Slots};
+use super::{failed, registered};
 use crate::failure::Failure;
-use crate::xfer::Stop;
+use crate::xfer::{too_short, unconnected, Stop};
 // By the processor's counter where it ticks evenly: a clock that is a system call would be measured, too.
 use quanta::Instant;
 use std::time::Duration;
 use superp_proto::Code;
 use superp_verbs::{
-    Access, Address, Atomic, Completion, CompletionQueue, Context, Error, Memory, MemoryRegion,
-    Poller, PostError, QueuePair, QueuePairOptions, WorkRequest,
+    Access, AccessFault, Address, Atomic, Completion, CompletionQueue, Connected, Context, Error,
+    Memory, MemoryRegion, Poller, PostError, QueuePair, QueuePairOptions, WorkRequest,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,9 +129,7 @@ impl<'a> Runner<'a> {
             .and_then(Memory::new)
             .and_then(|memory| plan.slots.fill(&memory).map(|()| memory))
             .map_err(|error| Failure::io("memory", &error))?;
-        let region = context
-            .register(memory, Access::LOCAL_WRITE, None)
-            .map_err(failed("registering the memory"))?;
+        let region = registered(&context, memory, Access::LOCAL_WRITE)?;
         let scratch = vec![0; size as usize];
         let mut runner = Self {
             plan,
@@ -186,17 +184,33 @@ impl<'a> Runner<'a> {
         let cids = self.peer.cids.iter().copied().cycle();
         for ((lane, qpn), cid) in self.lanes.iter().zip(numbers).zip(cids) {
             let connected = lane.qp.connect(&Address { addr, qpn, cid });
-            let connected = connected.map_err(|error| {
-                let hint = matches!(error, Error::NoConnection);
-                let failure = failed(format_args!("connect to {addr}"))(error);
-                match hint {
-                    true => failure.hint("see superp conn, superp conn start"),
-                    false => failure,
-                }
+            let connected = connected.map_err(|error| match error {
+                Error::NoConnection => unconnected(addr).errno(error.errno()),
+                error => failed(format_args!("connect to {addr}"))(error),
             })?;
+            self.check_length(&connected)?;
             self.cid = self.cid.or(connected.peer.cid);
         }
         Ok(())
+    }
+
+    /// Fails if requests are shorter than the connection takes.
+    fn check_length(&self, connected: &Connected) -> Result<(), Failure> {
+        let (size, least) = (self.plan.slots.size, connected.min_message);
+        let name = match self.plan.operation {
+            Operation::Send => "message",
+            Operation::Write => "write",
+            // Its other half.
+            Operation::Read if self.plan.bidirectional => "write",
+            Operation::Read | Operation::Atomic => return Ok(()),
+        };
+        match size < least {
+            true => {
+                let what = format!("{name} of {size} bytes");
+                Err(too_short(what, connected.peer.cid, least))
+            }
+            false => Ok(()),
+        }
     }
 
     /// The connection in use, or the first of them.
@@ -318,7 +332,7 @@ impl<'a> Runner<'a> {
         let seconds = self.plan.patience.as_secs_f64();
         let name = self.plan.operation.name();
         let text = format!("{name}: nothing completed for {seconds} s");
-        Err(Failure::new(text))
+        Err(Failure::new(text).errno(libc::ETIMEDOUT))
     }
 
     /// Counts the requests whose completions were taken.
@@ -354,7 +368,9 @@ impl<'a> Runner<'a> {
         let what = format!("{name} of {} bytes", completion.length);
         let failure = Failure::refused(what, Code { major, minor }, error.errno);
         Err(match error.fault {
-            superp_verbs::Fault::Access(_) => failure.hint(TOO_SMALL),
+            superp_verbs::Fault::Access(AccessFault::Bounds) => failure.hint(TOO_SMALL),
+            superp_verbs::Fault::Access(AccessFault::Key) => failure.hint(STALE),
+            superp_verbs::Fault::NoQueuePair => failure.hint(ENDED),
             superp_verbs::Fault::Unsupported | superp_verbs::Fault::Length => {
                 failure.hint("this needs a connection with ext on, at both ends")
             }

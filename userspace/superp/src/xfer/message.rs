@@ -2,6 +2,7 @@
 //! Messages, sent and counted.
 
 use super::pattern::sizes;
+use super::too_short;
 use crate::cli::{Peer, Source, Target};
 use crate::failure::Failure;
 use crate::out::{self, Out};
@@ -105,6 +106,14 @@ pub(super) fn send(
         sizes(total, count, least, most, source.seed)
     };
     let sizes = sizes.ok_or_else(|| {
+        // Each is shorter than the connection takes, not longer.
+        if to.key.is_none() && !info.ext && total < least.saturating_mul(count) {
+            let what = match count {
+                1 => format!("message of {total} bytes"),
+                _ => format!("{count} messages of {total} bytes in all"),
+            };
+            return too_short(what, info.cid, info.min_message);
+        }
         let bytes = out::bytes(total);
         Failure::new(format!(
             "{bytes} cannot be cut into {count} messages of {least} to {most} bytes, which is what \
@@ -161,7 +170,15 @@ fn send_one(
         Ok(()) => Ok(()),
         Err(error) => {
             failed_message(socket)?;
-            Err(Failure::io(what(), &error))
+            Err(match error.raw_os_error() {
+                Some(libc::EMSGSIZE) if place.is_some() && bytes < MIN_KEYED as usize => {
+                    let text = format!("{}: too short for a receive context", what());
+                    Failure::new(text)
+                        .errno(libc::EMSGSIZE)
+                        .hint("it takes 16 bytes and more, over a lite connection 22")
+                }
+                _ => Failure::io(what(), &error),
+            })
         }
     }
 }
@@ -202,9 +219,9 @@ fn drain(socket: &Socket, patience: Duration) -> Result<(), Failure> {
             moved = (pending, Instant::now());
         } else if moved.1.elapsed() > patience {
             let seconds = patience.as_secs_f64();
-            return Err(Failure::new(format!(
-                "{pending} messages are not acknowledged, nothing moved for {seconds} s"
-            )));
+            let text =
+                format!("{pending} messages are not acknowledged, nothing moved for {seconds} s");
+            return Err(Failure::new(text).errno(libc::ETIMEDOUT));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));

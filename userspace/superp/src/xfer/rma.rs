@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Remote writes and reads.
 
+use super::{register, too_short};
 use crate::cli::{Cut, Notice, Peer, Source};
 use crate::failure::Failure;
 use crate::out::{self, Out};
@@ -29,9 +30,6 @@ impl Way {
         }
     }
 }
-
-/// Shortest write of a connection without extensions, bytes.
-const LEAST: u64 = 16;
 
 /// The next piece of `left` bytes: as long as asked for, but what remains is not too short to be
 /// written alone.
@@ -62,7 +60,7 @@ impl Transfer<'_> {
         let len = self.region.memory().len() as u64;
         let info = self.socket.info();
         let info = info.map_err(|error| Failure::io("information on the socket", &error))?;
-        let least = if info.ext { 0 } else { LEAST };
+        let least = u64::from(info.min_message);
         let start = Instant::now();
         let mut under_way = HashMap::new();
         let (mut at, mut token) = (0, 0);
@@ -110,15 +108,14 @@ impl Transfer<'_> {
             Ok(()) => Ok(true),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && !alone => Ok(false),
             Err(error) => {
-                let failure = Failure::io(self.what(at, bytes), &error);
-                Err(match error.raw_os_error() {
-                    Some(libc::EMSGSIZE) => failure.hint(
-                        "a write of 1 to 15 bytes needs a connection with ext on, at both ends",
-                    ),
-                    Some(libc::EOPNOTSUPP) => {
-                        failure.hint("an immediate needs a connection with ext on, at both ends")
+                let what = self.what(at, bytes);
+                Err(match (error.raw_os_error(), socket.info()) {
+                    (Some(libc::EMSGSIZE), Ok(info)) if length < info.min_message => {
+                        too_short(what, info.cid, info.min_message)
                     }
-                    _ => failure,
+                    (Some(libc::EOPNOTSUPP), _) => Failure::io(what, &error)
+                        .hint("an immediate needs a connection with ext on, at both ends"),
+                    _ => Failure::io(what, &error),
                 })
             }
         }
@@ -130,10 +127,8 @@ impl Transfer<'_> {
             .map_err(|error| Failure::io(self.way.name(), &error))?
             .ok_or_else(|| {
                 let seconds = self.patience.as_secs_f64();
-                Failure::new(format!(
-                    "{}: nothing moved for {seconds} s",
-                    self.way.name()
-                ))
+                let text = format!("{}: nothing moved for {seconds} s", self.way.name());
+                Failure::new(text).errno(libc::ETIMEDOUT)
             })
     }
 
@@ -150,17 +145,6 @@ impl Transfer<'_> {
         let at = self.remote.wrapping_add(offset);
         format!("{} of {bytes} bytes at {at:#x}", self.way.name())
     }
-}
-
-fn register(socket: &Socket, memory: Memory, access: Access) -> Result<Region, Failure> {
-    let bytes = out::bytes(memory.len() as u64);
-    socket.register(memory, access, 0).map_err(|error| {
-        let failure = Failure::io(format_args!("registering {bytes}"), &error);
-        match error.raw_os_error() {
-            Some(libc::ENOMEM) => failure.hint("registered memory is pinned: see ulimit -l"),
-            _ => failure,
-        }
-    })
 }
 
 fn chunk(cut: &Cut) -> Result<u64, Failure> {
@@ -216,7 +200,7 @@ pub(super) fn write(
     let memory = source.load()?;
     let bytes = memory.len() as u64;
     let socket = peer.connect(notice.qpn.unwrap_or(0))?;
-    let region = register(&socket, memory, Access::NONE)?;
+    let region = register(&socket, memory, Access::NONE, 0)?;
     let transfer = Transfer {
         socket: &socket,
         region: &region,
@@ -231,7 +215,7 @@ pub(super) fn write(
     if verify {
         let memory = Memory::new(region.memory().len())
             .map_err(|error| Failure::io("memory to compare with", &error))?;
-        let copy = register(&socket, memory, Access::LOCAL_WRITE)?;
+        let copy = register(&socket, memory, Access::LOCAL_WRITE, 0)?;
         Transfer {
             way: Way::Read,
             region: &copy,
@@ -281,7 +265,7 @@ pub(super) fn read(
         .and_then(Memory::new)
         .map_err(|error| Failure::io("--length", &error))?;
     let socket = peer.connect(0)?;
-    let region = register(&socket, memory, Access::LOCAL_WRITE)?;
+    let region = register(&socket, memory, Access::LOCAL_WRITE, 0)?;
     let time = Transfer {
         socket: &socket,
         region: &region,

@@ -2,7 +2,7 @@
 //! `superp xfer serve`: the end that waits.
 
 use super::message::Tally;
-use super::{load_file, rma, size, Stop};
+use super::{load_file, not_bound, register, rma, size, Stop};
 use crate::cli::{Serve, ServeAccess};
 use crate::failure::Failure;
 use crate::out::{self, Out};
@@ -36,11 +36,10 @@ pub(super) fn run(args: &Serve, out: &mut Out) -> Result<(), Failure> {
     let addr = args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     socket
         .bind(&Address::new(addr, args.qpn))
-        .map_err(|error| {
-            Failure::io(
-                format_args!("bind to {addr} queue pair {}", args.qpn),
-                &error,
-            )
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EADDRNOTAVAIL) => Failure::io(format_args!("--bind {addr}"), &error)
+                .hint("superp node tells the addresses"),
+            _ => not_bound(args.qpn, &error),
         })?;
     socket
         .set_receive_buffer(RECEIVE_BUFFER)
@@ -54,9 +53,12 @@ pub(super) fn run(args: &Serve, out: &mut Out) -> Result<(), Failure> {
         true => access | Access::RECEIVE,
         false => access,
     };
-    let region = socket
-        .register(memory, access, partition::of_region(args.partition)?)
-        .map_err(|error| Failure::io("registering the region", &error))?;
+    let region = register(
+        &socket,
+        memory,
+        access,
+        partition::of_region(args.partition)?,
+    )?;
     ready(args, &socket, &region, out)?;
 
     let (tally, time) = receive(args, &socket, &region, &stop, messages_out.as_mut())?;
