@@ -8,7 +8,7 @@ mod proxy;
 pub(crate) use args::{Fabric, FabricVerb};
 
 use crate::failure::Failure;
-use crate::out::{Out, Table};
+use crate::out::{self, Out, Table};
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
