@@ -64,7 +64,17 @@ fn link(device: &str, ifindex: u32) -> Option<Link> {
         up: flags & UP != 0,
         // Of a device that is down it cannot be read.
         carrier: attribute(device, "carrier").as_deref() == Some("1"),
+        master: master(device),
     })
+}
+
+/// The device of which this one is a part. A VRF leaves it what it receives.
+fn master(device: &str) -> Option<String> {
+    let link = fs::read_link(format!("{DEVICES}/{device}/master")).ok()?;
+    let name = link.file_name()?.to_str()?.to_owned();
+    let about = attribute(&name, "uevent")?;
+    let vrf = about.lines().any(|line| line == "DEVTYPE=vrf");
+    (!vrf).then_some(name)
 }
 
 /// Ethernet devices, in the order of their names.

@@ -35,11 +35,13 @@ pub(super) struct Facts {
 }
 
 /// The link of a device.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Link {
     /// Set up by the administrator.
     pub(super) up: bool,
     pub(super) carrier: bool,
+    /// The bridge, bond or team that takes all that it receives.
+    pub(super) master: Option<String>,
 }
 
 /// What became of a round trip over a connection.
@@ -108,14 +110,8 @@ struct Walk<'a> {
     findings: Vec<Finding>,
 }
 
-/// Bytes in front of the packet delivery header that count towards the MTU of a device.
-fn headers(encap: Encap) -> u32 {
-    match encap {
-        Encap::Sunh => 8,
-        Encap::Udp4 => 28,
-        Encap::Udp6 => 48,
-    }
-}
+/// Bytes of SUNH, which count towards the MTU of a device.
+const SUNH_LEN: u32 = 8;
 
 fn leads_to(conn: &Conn, peer: IpAddr) -> bool {
     conn.remote_addr == peer || conn.paths.iter().any(|path| path.remote_addr == peer)
@@ -174,7 +170,7 @@ impl<'a> Walk<'a> {
         for (port, link) in self.facts.ports.iter().zip(&self.facts.links) {
             let uses = |path: &&&Path| path.ifindex == Some(port.ifindex);
             if all || paths.iter().any(|path| uses(&path)) {
-                let finding = self.port(port, *link);
+                let finding = self.port(port, link.as_ref());
                 if finding.verdict == super::Verdict::Wrong {
                     self.sick.insert(port.ifindex);
                 }
@@ -183,8 +179,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn port(&self, port: &Port, link: Option<Link>) -> Finding {
+    fn port(&self, port: &Port, link: Option<&Link>) -> Finding {
         let name = &port.name;
+        if let Some(master) = link.and_then(|link| link.master.as_ref()) {
+            let text =
+                format!("{name} has become part of {master}, which takes all that it receives");
+            return Finding::wrong("link", name, text)
+                .remedy(format!("ip link set {} nomaster", word(name)))
+                .advice(format!(
+                    "or use {master} as the port: superp dev add {}",
+                    word(master)
+                ));
+        }
         if link.is_some_and(|link| !link.up) {
             return Finding::wrong("link", name, format!("{name} is switched off"))
                 .remedy(format!("ip link set {} up", word(name)));
@@ -198,9 +204,10 @@ impl<'a> Walk<'a> {
         let over = |path: &Path| path.ifindex == Some(port.ifindex);
         let users = self.facts.conns.iter();
         let users = users.filter(|conn| conn.paths.iter().any(over));
-        let needs = |conn: &Conn| conn.mtu.saturating_add(headers(conn.encap));
-        if let Some(conn) = users.clone().max_by_key(|conn| needs(conn)) {
-            let (cid, needed) = (conn.local_cid, needs(conn));
+        // Over UDP packets become shorter where they must.
+        let rigid = users.clone().filter(|conn| conn.encap == Encap::Sunh);
+        if let Some(conn) = rigid.max_by_key(|conn| conn.mtu) {
+            let (cid, needed) = (conn.local_cid, conn.mtu.saturating_add(SUNH_LEN));
             if port.mtu < needed {
                 let mtu = port.mtu;
                 let text =
@@ -258,10 +265,12 @@ impl<'a> Walk<'a> {
         conns.sort_by_key(|conn| conn.local_cid);
         if conns.is_empty() {
             let finding = match self.facts.peer {
-                Some(peer) => Finding::wrong("connection", peer, format!("no connection leads to {peer}"))
-                    .advice(format!(
-                        "superp connect {peer}, and at the peer the same with the address of this node"
-                    )),
+                Some(peer) => {
+                    Finding::wrong("connection", peer, format!("no connection leads to {peer}"))
+                        .advice(format!(
+                    "superp connect {peer}, and at the peer the same with the address of this node"
+                ))
+                }
                 None => Finding::note("connection", "node", "there is no connection"),
             };
             return self.tell(finding);

@@ -98,6 +98,7 @@ fn facts() -> Facts {
         links: vec![Some(Link {
             up: true,
             carrier: true,
+            master: None,
         })],
         conns: vec![conn()],
         params: Vec::new(),
@@ -189,6 +190,7 @@ fn add_device_that_is_off(facts: &mut Facts) {
     facts.links.push(Some(Link {
         up: false,
         carrier: false,
+        master: None,
     }));
 }
 
@@ -245,6 +247,7 @@ fn device_that_is_off_hides_what_follows() {
     facts.links[0] = Some(Link {
         up: false,
         carrier: false,
+        master: None,
     });
     let mut ask = silent(Reach::NoNeighbour);
     ask.own = false;
@@ -257,6 +260,7 @@ fn device_that_is_off_hides_what_follows() {
     facts.links[0] = Some(Link {
         up: true,
         carrier: false,
+        master: None,
     });
     is(&fault(&facts, fine()), "link", "eth0", None);
     // Where sysfs is that of another namespace.
@@ -265,20 +269,28 @@ fn device_that_is_off_hides_what_follows() {
 }
 
 #[test]
-fn mtu_is_that_of_the_connection_and_its_headers() {
-    for (encap, needed) in [
-        (Encap::Sunh, 9000),
-        (Encap::Udp4, 9020),
-        (Encap::Udp6, 9040),
-    ] {
-        let mut facts = facts();
-        facts.conns[0].encap = encap;
-        facts.ports[0].mtu = needed;
-        assert!(wrong(&facts, fine()).is_empty());
-        facts.ports[0].mtu = needed - 1;
-        let command = format!("ip link set eth0 mtu {needed}");
-        is(&fault(&facts, fine()), "mtu", "eth0", Some(&command));
-    }
+fn mtu_is_that_of_the_connection_and_its_header_unless_packets_become_shorter() {
+    let mut facts = facts();
+    facts.ports[0].mtu = 9000;
+    assert!(wrong(&facts, fine()).is_empty());
+    facts.ports[0].mtu = 8999;
+    let command = "ip link set eth0 mtu 9000";
+    is(&fault(&facts, fine()), "mtu", "eth0", Some(command));
+    facts.conns[0].encap = Encap::Udp4;
+    assert!(wrong(&facts, fine()).is_empty());
+}
+
+#[test]
+fn device_that_became_part_of_another_is_told() {
+    let mut facts = facts();
+    facts.links[0] = Some(Link {
+        up: true,
+        carrier: true,
+        master: Some("br0".into()),
+    });
+    let finding = fault(&facts, fine());
+    is(&finding, "link", "eth0", Some("ip link set eth0 nomaster"));
+    assert!(finding.text.contains("part of br0"));
 }
 
 #[test]
