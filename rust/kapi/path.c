@@ -642,9 +642,12 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 	return ip6_local_out(path->net, NULL, skb);
 }
 
-/* Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route. */
+/*
+ * Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route. @own: ours,
+ * which may go in fragments.
+ */
 static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
-				const struct superp_route *route)
+				const struct superp_route *route, bool own)
 {
 	u32 mtu = superp_path_udp_mtu(path, route), headers = superp_path_headers(path), len = 0;
 	struct net_device *dev = dst_dev(route->dst);
@@ -665,6 +668,8 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 	} else {
 		narrow = head->len > mtu;
 	}
+	if (narrow && !own)
+		return -EMSGSIZE;
 	/* What was cut before the path became narrow stays as it is: IP sends it in fragments. */
 	head->ignore_df = narrow;
 	if (narrow)
@@ -679,7 +684,7 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 
 /* The destination is the path's. So is the source, if there is none in the header. */
 static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
-				const struct superp_udp_ip *header)
+				const struct superp_udp_ip *header, bool own)
 {
 	const struct in6_addr *source = (const struct in6_addr *)header->source;
 	const struct superp_route *route;
@@ -687,7 +692,7 @@ static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
 
 	rcu_read_lock();
 	route = superp_path_route(path);
-	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route);
+	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route, own);
 	if (err) {
 		kfree_skb_list(skb);
 		goto out;
@@ -724,7 +729,7 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 	/* Traffic Class and Hop Limit do not tell flows apart. */
 	superp_path_scrub(skb, header->tclass,
 			  jhash(header, offsetof(struct superp_udp_ip, tclass), 0));
-	return superp_path_xmit_udp(path, skb, header);
+	return superp_path_xmit_udp(path, skb, header, false);
 }
 
 /**
@@ -756,5 +761,5 @@ int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 	skb->priority = path->priority;
 	__skb_set_sw_hash(skb, path->hash ^ hash_32(entropy, 32), true);
 	return config->encap == SUPERP_PATH_SUNH ? superp_path_xmit_sunh(path, skb, entropy) :
-						   superp_path_xmit_udp(path, skb, &header);
+						   superp_path_xmit_udp(path, skb, &header, true);
 }

@@ -208,9 +208,6 @@ impl Node {
             _ if net::device_loopback(self.net, ifindex) => {
                 Some(c"frames over a loopback device come back to this node")
             }
-            Via::Ip(addr) if net::is_local_address(self.net, &addr) => {
-                Some(c"via is an address of this node")
-            }
             Via::Ip(_) | Via::Mac(_) => None,
         }
     }

@@ -38,11 +38,12 @@ all_carry() {
 
 # Without spraying a connection keeps to one path; several do not keep to the same.
 one_path_each() {
-	local cid sent all='' options=(pdl_retrans_time_out 5000000000 pdl_dead_time 60000000000)
+	local cid sent all='' order options=(pdl_retrans_time_out 5000000000 pdl_dead_time 60000000000)
 	# Connections whose ids choose among all four.
 	for ((cid = 100; cid < 108; cid++)); do
-		[ $((cid % 2)) = 0 ] || options+=(ordered off)
-		connect_over sunh "$cid" "0 1 2 3" "${options[@]}" || return 1
+		order=(ordered on)
+		[ $((cid % 2)) = 0 ] || order=(ordered off)
+		connect_over sunh "$cid" "0 1 2 3" "${options[@]}" "${order[@]}" || return 1
 		"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 "$cid" write,read,send 20 20000 4 || return 1
 		sent=$(paths "$nodeA" "$cid" tx-packets)
 		echo "connection $cid: $sent"

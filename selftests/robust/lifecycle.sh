@@ -111,6 +111,19 @@ smaller_mtu() {
 	ip -n "$nodeA" link set eth0 mtu 9000 && ip -n "$nodeB" link set eth0 mtu 9000
 }
 
+shorter_packets() {
+	local transfer status=0
+	connect_next || return 1
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send "$(fewer 1000)" 50000 8 &
+	transfer=$!
+	nodes_wait 20 eval '[ "$(conn_get "$nodeA" "$cid" tx-packets)" -gt 200 ]' || return 1
+	ip -n "$nodeA" link set eth0 mtu 4000 && ip -n "$nodeB" link set eth0 mtu 4000 || status=1
+	wait "$transfer" || status=1
+	ip -n "$nodeA" link set eth0 mtu 9000 && ip -n "$nodeB" link set eth0 mtu 9000 || status=1
+	[ "$status" = 0 ] || return 1
+	[ "$(conn_get "$nodeA" "$cid" path-mtu)" -lt 4000 ]
+}
+
 removed_under_traffic() {
 	connect_next || return 1
 	traffic_start 1000000 || return 1
@@ -164,7 +177,10 @@ for way in $ways; do
 	tap_case "$way: requests go on after the device was down for a while" down_for_a_while
 	tap_case "$way: a device that stays down breaks the connection and ends every request" down_for_good
 	tap_case "$way: after a reset of both ends it works again" works_after_reset
-	tap_case "$way: a smaller MTU breaks the connection by name" smaller_mtu
+	case $way in
+	sunh) tap_case "$way: a smaller MTU breaks the connection by name" smaller_mtu ;;
+	*) tap_case "$way: a smaller MTU is taken" shorter_packets ;;
+	esac
 	tap_case "$way: a device removed under traffic breaks its connections by name" unregistered
 done
 # How packets travel makes no difference to these.

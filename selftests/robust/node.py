@@ -78,10 +78,13 @@ class Scripted:
             options += ("start-psn", str(start_psn), "start-xid", str(start_xid))
         with contextlib.suppress(AssertionError):
             nodes.superp(number, "conn", "del", self.cid)
-        nodes.superp(
-            number, "conn", "add", self.cid, "peer", self.address(self.other), "peer-cid", str(self.CID[self.other]),
-            "encap", way, "dev", "eth0", "local", self.address(number), "flow-label", str(0xABC), *options,
-        )  # fmt: skip
+        settings = {
+            "peer": self.address(self.other), "peer-cid": str(self.CID[self.other]), "encap": way, "dev": "eth0",
+            "local": self.address(number), "flow-label": str(0xABC),
+        }  # fmt: skip
+        settings |= dict(zip(options[::2], options[1::2], strict=True))
+        words = (word for setting in settings.items() for word in setting)
+        nodes.superp(number, "conn", "add", self.cid, *words)
         nodes.superp(number, "conn", "start", self.cid)
         self.link.drain()
 
