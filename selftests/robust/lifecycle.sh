@@ -114,11 +114,12 @@ smaller_mtu() {
 shorter_packets() {
 	local transfer status=0
 	connect_next || return 1
-	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send "$(fewer 1000)" 50000 8 &
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send "$(fewer 4000)" 50000 8 &
 	transfer=$!
 	nodes_wait 20 eval '[ "$(conn_get "$nodeA" "$cid" tx-packets)" -gt 200 ]' || return 1
 	ip -n "$nodeA" link set eth0 mtu 4000 && ip -n "$nodeB" link set eth0 mtu 4000 || status=1
 	wait "$transfer" || status=1
+	"$xfer" mixed "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 50 50000 8 || status=1
 	ip -n "$nodeA" link set eth0 mtu 9000 && ip -n "$nodeB" link set eth0 mtu 9000 || status=1
 	[ "$status" = 0 ] || return 1
 	[ "$(conn_get "$nodeA" "$cid" path-mtu)" -lt 4000 ]

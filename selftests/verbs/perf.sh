@@ -127,7 +127,7 @@ short_messages() {
 	tap_equal 500 "$(field operations)" "messages"
 }
 
-queue_pairs() { [ "$(node_count "$nodeB" qps)" = "$1" ]; }
+has_queue_pairs() { [ "$(node_count "$nodeB" qps)" = "$1" ]; }
 more_queue_pairs() { [ "$(node_count "$nodeB" qps)" -gt "$1" ]; }
 
 # Messages of several transactions, faster than the receiver compares them: each is refused now and then,
@@ -141,7 +141,7 @@ many_long_messages() {
 # Senders that are killed, as many as are served at a time, keep others from measuring for a second at most.
 killed_senders() {
 	local sender
-	nodes_wait 20 queue_pairs 1 || return 1
+	nodes_wait 20 has_queue_pairs 1 || return 1
 	for _ in $(seq 4); do
 		ip netns exec "$nodeA" superp perf send bw "$peer" --cid "$cid" --size 4K --duration 600 >/dev/null &
 		sender=$!
@@ -149,7 +149,7 @@ killed_senders() {
 		kill -9 "$sender"
 		wait "$sender" 2>/dev/null || :
 		# The server notices, and keeps nothing of it.
-		nodes_wait 20 queue_pairs 1 || return 1
+		nodes_wait 20 has_queue_pairs 1 || return 1
 	done
 	moves send bw 65536 50
 }
