@@ -223,11 +223,11 @@ impl Ways {
     /// Bytes of a packet that all paths that are left take, if one of them has had a longer one since this was
     /// asked last. Process or softirq context.
     pub(super) fn narrowed(&self) -> Option<u32> {
-        let was_narrow = |path: &Path| path.was_narrow();
-        // All are asked, or one would stay narrow.
-        let narrow = self.paths().filter(|path| was_narrow(path)).count();
+        // All are asked, or one would be told of again.
+        let ask = |narrow: bool, path: &Path| path.was_narrow() || narrow;
+        let narrow = self.paths().fold(false, ask);
         let mtus = self.paths().map(Path::mtu).filter(|&mtu| mtu > 0);
-        (narrow > 0).then(|| mtus.fold(self.mtu, u32::min))
+        narrow.then(|| mtus.fold(self.mtu, u32::min))
     }
 
     /// Packets, `n` of them, came in by the `i`th path.

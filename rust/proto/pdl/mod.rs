@@ -2,6 +2,7 @@
 //! Packet Delivery Layer: windows, acknowledgements, retransmission [proto 3].
 
 mod ack;
+mod content;
 mod list;
 mod receive;
 mod reuse;
@@ -9,7 +10,8 @@ mod rtt;
 mod send;
 
 pub(super) use ack::AckSchedule;
+pub(super) use content::Content;
 pub(super) use receive::{Arrival, ReceiveWindow};
 pub(super) use reuse::{PsnReuse, REUSE_TIME};
 pub(super) use rtt::RTO_MAX;
-pub(super) use send::{AckCheck, Cause, Content, SendWindow};
+pub(super) use send::{AckCheck, Cause, SendWindow};

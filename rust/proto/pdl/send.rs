@@ -17,6 +17,7 @@ use super::super::config::Config;
 use super::super::seq::psn_diff;
 use super::super::slab::{Slabs, Slots};
 use super::super::wire::PdlHeader;
+use super::content::Content;
 use super::list::{Link, List, Membership};
 use super::rtt::Rtt;
 
@@ -38,28 +39,6 @@ const PURE_ACK_WINDOW: u32 = 4;
 
 /// Packets from the base on among which lost pure ACKs are repeated together when the timer expires.
 const PURE_ACKS_PER_TIMEOUT: u32 = 8;
-
-/// What a PSN carries: enough to build the packet again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// Nothing: a pure ACK, or what is left of a transaction that is over.
-    #[default]
-    None,
-    /// Packet of a request of this end.
-    Request { xid: u16, seqno: u16 },
-    /// Data for a read of the peer: `count` reads from `read` on, from `offset`.
-    Reply {
-        xid: u16,
-        seqno: u16,
-        read: u16,
-        count: u8,
-        offset: u32,
-    },
-    /// Original value for an atomic of the peer.
-    AtomicResponse { xid: u16 },
-    /// Transaction Error for a request of the peer.
-    Error { xid: u16 },
-}
 
 /// State of one PSN in flight.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,6 +2,7 @@
 //! Reads of the peer that wait for their reply.
 
 use super::super::slab::Slabs;
+use super::layout::Limits;
 
 /// No read.
 pub(super) const NIL: u16 = u16::MAX;
@@ -107,6 +108,50 @@ impl<A: Slabs> Reads<A> {
             self.free = list.head;
         }
         *list = ReadList::default();
+    }
+
+    /// The reads, from `read` at `offset` on, that the next reply packet answers: how many of them,
+    /// the data bytes for each, and where the packet after it goes on.
+    pub(super) fn reply_step(
+        &self,
+        limits: &Limits,
+        read: u16,
+        offset: u32,
+    ) -> Option<(u8, u32, u16, u32)> {
+        let first = self.get(read)?;
+        let (len, max_ops) = limits.reply_block(first.length, offset);
+        let end = offset.saturating_add(len);
+        if end < first.length {
+            return Some((1, len, read, end));
+        }
+        let (mut count, mut next) = (1u8, self.next(read));
+        while u32::from(count) < max_ops {
+            match self.get(next) {
+                Some(other) if other.length == len && offset == 0 => {
+                    count = count.wrapping_add(1);
+                    next = self.next(next);
+                }
+                _ => break,
+            }
+        }
+        Some((count, len, next, 0))
+    }
+
+    /// Packets that answer the reads from `read` on; `None` when there are too many.
+    pub(super) fn reply_packets(&self, limits: &Limits, read: u16) -> Option<u16> {
+        let (mut read, mut packets) = (read, 0u32);
+        while let Some(first) = self.get(read) {
+            let alone = limits.reply_packets(first.length);
+            packets = packets.saturating_add(alone);
+            if packets > limits.max_packets {
+                return None;
+            }
+            read = match alone {
+                1 => self.reply_step(limits, read, 0)?.2,
+                _ => self.next(read),
+            };
+        }
+        u16::try_from(packets).ok()
     }
 }
 

@@ -539,53 +539,14 @@ impl<A: Slabs> Target<A> {
         true
     }
 
-    /// The reads, from `read` at `offset` on, that the next reply packet answers: how many of them,
-    /// the data bytes for each, and where the packet after it goes on.
-    fn reply_step(&self, limits: &Limits, read: u16, offset: u32) -> Option<(u8, u32, u16, u32)> {
-        let first = self.reads.get(read)?;
-        let (len, max_ops) = limits.reply_block(first.length, offset);
-        let end = offset.saturating_add(len);
-        if end < first.length {
-            return Some((1, len, read, end));
-        }
-        let (mut count, mut next) = (1u8, self.reads.next(read));
-        while u32::from(count) < max_ops {
-            match self.reads.get(next) {
-                Some(other) if other.length == len && offset == 0 => {
-                    count = count.wrapping_add(1);
-                    next = self.reads.next(next);
-                }
-                _ => break,
-            }
-        }
-        Some((count, len, next, 0))
-    }
-
     /// How the reads from `read` on are answered, and in how many packets; `None` when that are too many. The
     /// peer has counted those of the length that the connection began with.
     fn cut_reply(&self, read: u16) -> Option<(Limits, u16)> {
-        let narrow = self.reply_packets(&self.narrow, read);
+        let narrow = self.reads.reply_packets(&self.narrow, read);
         match narrow {
             Some(packets) => Some((self.narrow, packets)),
-            None => Some((self.limits, self.reply_packets(&self.limits, read)?)),
+            None => Some((self.limits, self.reads.reply_packets(&self.limits, read)?)),
         }
-    }
-
-    /// Packets that answer the reads from `read` on; `None` when there are too many.
-    fn reply_packets(&self, limits: &Limits, read: u16) -> Option<u16> {
-        let (mut read, mut packets) = (read, 0u32);
-        while let Some(first) = self.reads.get(read) {
-            let alone = limits.reply_packets(first.length);
-            packets = packets.saturating_add(alone);
-            if packets > limits.max_packets {
-                return None;
-            }
-            read = match alone {
-                1 => self.reply_step(limits, read, 0)?.2,
-                _ => self.reads.next(read),
-            };
-        }
-        u16::try_from(packets).ok()
     }
 
     /// Whether a packet of an answer waits to be sent.
@@ -604,7 +565,7 @@ impl<A: Slabs> Target<A> {
         } else {
             let (read, offset) = (slot.next_read, slot.next_offset);
             let limits = slot.limits.as_ref().unwrap_or(&self.limits);
-            let (count, _, next, next_offset) = self.reply_step(limits, read, offset)?;
+            let (count, _, next, next_offset) = self.reads.reply_step(limits, read, offset)?;
             let reply = Content::Reply {
                 xid,
                 seqno: slot.reply_sent,

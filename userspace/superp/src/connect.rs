@@ -63,10 +63,7 @@ pub(crate) fn run(args: &Connect, out: &mut Out) -> Result<(), Failure> {
     let mut peer = meet::meet(args, way.local, way.ifindex, &stop)?;
     let theirs = peer.greet(&hello)?;
     let made = make(&mut client, args, &way, &hello, &theirs, &ours, &mut peer);
-    let (conn, removed) = made.map_err(|failure| {
-        peer.fail(failure.text());
-        failure
-    })?;
+    let (conn, removed) = made.inspect_err(|failure| peer.fail(failure.text()))?;
     let rtt = round_trip(args.peer, conn.local_cid)?;
     let new = !hello.conns.contains(&existing(&conn));
     tell(&conn, new, &removed, rtt, out)
