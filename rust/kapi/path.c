@@ -643,68 +643,92 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 }
 
 /*
- * Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route. @own: ours,
- * which may go in fragments.
+ * Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route.
+ * -EMSGSIZE, and nothing has changed, if one is too long for it.
  */
 static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
-				const struct superp_route *route, bool own)
+				const struct superp_route *route)
 {
 	u32 mtu = superp_path_udp_mtu(path, route), headers = superp_path_headers(path), len = 0;
 	struct net_device *dev = dst_dev(route->dst);
 	struct sk_buff *skb;
-	bool narrow = false;
-	int err;
 
 	superp_path_note_burst(path, dev);
-	if (head->next || skb_is_gso(head)) {
-		for (skb = head; skb; skb = skb->next) {
-			narrow |= superp_run_packet_len(skb) > mtu;
-			len += skb->len;
-		}
-		/* The MTU may have grown since superp_path_burst(). */
-		if (len > IP_MAX_MTU - headers)
+	if (!head->next && !skb_is_gso(head))
+		return head->len > mtu ? -EMSGSIZE : 0;
+	for (skb = head; skb; skb = skb->next) {
+		if (superp_run_packet_len(skb) > mtu)
 			return -EMSGSIZE;
-		superp_burst_join_udp(head, dev);
-	} else {
-		narrow = head->len > mtu;
+		len += skb->len;
 	}
-	if (narrow && !own)
+	/* The MTU may have grown since superp_path_burst(). */
+	if (len > IP_MAX_MTU - headers)
 		return -EMSGSIZE;
-	/* What was cut before the path became narrow stays as it is: IP sends it in fragments. */
-	head->ignore_df = narrow;
-	if (narrow)
-		WRITE_ONCE(path->narrow, true);
-	err = skb_cow_head(head, LL_RESERVED_SPACE(dev) + route->dst->header_len + headers);
-	if (err)
-		return err;
-	skb_set_dst_pending_confirm(head, superp_path_take_confirmed(path));
-	skb_dst_set_noref(head, route->dst);
+	superp_burst_join_udp(head, dev);
 	return 0;
 }
 
-/* The destination is the path's. So is the source, if there is none in the header. */
-static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
-				const struct superp_udp_ip *header, bool own)
+static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
+				  const struct superp_route *route,
+				  const struct superp_udp_ip *header)
 {
 	const struct in6_addr *source = (const struct in6_addr *)header->source;
-	const struct superp_route *route;
 	int err;
 
-	rcu_read_lock();
-	route = superp_path_route(path);
-	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route, own);
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(dst_dev(route->dst)) + route->dst->header_len +
+				superp_path_headers(path));
 	if (err) {
-		kfree_skb_list(skb);
-		goto out;
+		kfree_skb(skb);
+		return err;
 	}
+	skb_set_dst_pending_confirm(skb, superp_path_take_confirmed(path));
+	skb_dst_set_noref(skb, route->dst);
 	if (ipv6_addr_any(source))
 		source = &route->source;
 	err = path->config.encap == SUPERP_PATH_UDP4 ?
 		      superp_path_output4(path, skb, source, header) :
 		      superp_path_output6(path, skb, source, header);
-	if (err > 0)
-		err = net_xmit_errno(err);
-out:
+	return err > 0 ? net_xmit_errno(err) : err;
+}
+
+/*
+ * What was cut before the path became narrow stays as it is: IP sends it in fragments. Each by itself, as IP takes
+ * those of a burst for equally long.
+ */
+static int superp_path_output_narrow(struct superp_path *path, struct sk_buff *list,
+				     const struct superp_route *route,
+				     const struct superp_udp_ip *header)
+{
+	struct sk_buff *skb, *next;
+	int err = 0;
+
+	WRITE_ONCE(path->narrow, true);
+	skb_list_walk_safe(list, skb, next) {
+		skb_mark_not_on_list(skb);
+		if (skb_is_gso(skb))
+			superp_burst_join_udp(skb, dst_dev(route->dst));
+		skb->ignore_df = 1;
+		err = superp_path_output_udp(path, skb, route, header) ? : err;
+	}
+	return err;
+}
+
+/* The destination is the path's. So is the source, if there is none in the header. @own: not forwarded. */
+static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
+				const struct superp_udp_ip *header, bool own)
+{
+	const struct superp_route *route;
+	int err;
+
+	rcu_read_lock();
+	route = superp_path_route(path);
+	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route);
+	if (!err)
+		err = superp_path_output_udp(path, skb, route, header);
+	else if (err == -EMSGSIZE && own && !IS_ERR(route))
+		err = superp_path_output_narrow(path, skb, route, header);
+	else
+		kfree_skb_list(skb);
 	rcu_read_unlock();
 	return err;
 }

@@ -156,4 +156,6 @@ tap_case "upgraded, agent and manager are the new ones, and connections go on" u
 tap_case "removed, they leave what they keep" removed
 tap_case "purged, they leave nothing" purged
 tap_case "installed again, they find the connections" again
+# The next test finds the module that is to be tested.
+[ -e /sys/module/superp ] || insmod "$SUPERP_MODULE"
 tap_end
