@@ -239,7 +239,7 @@ mod tests {
     }
 
     const GOOD: &[Page] = &[
-        Page::new("tool", &[("Add one:", "tool add it")]),
+        Page::new("tool", &[("Add one:", "tool add --key k it")]),
         Page::new(
             "tool add",
             &[("Add one:", "KEY='a b' tool add -- \".it's\"")],

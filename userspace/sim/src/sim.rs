@@ -148,14 +148,16 @@ impl Sim {
         self.finish()
     }
 
-    /// Whether only connections that damaged packets may have confused still go on.
+    /// Whether only connections still go on that damaged packets may have confused, or whose peer died before it was
+    /// ever heard: they wait for it until somebody removes them [proto 3.14].
     fn over(&self) -> bool {
         let goes_on = |end: &End| {
             // A request may wait for room that an acknowledgement under way brings.
             let wants = !(end.work.done() || end.mortal || end.broken.is_some());
             wants || end.work.open() > 0 || end.conn.deadline().is_some()
         };
-        !self.ends.iter().any(|end| end.trusted && goes_on(end))
+        let ends = self.ends.iter();
+        !ends.filter(|end| comes_to_rest(end)).any(goes_on)
     }
 
     fn stop(&mut self, end: usize) -> Result<(), Violation> {
@@ -379,7 +381,7 @@ impl Sim {
     /// Nothing happens any more: looks at everything.
     fn finish(&mut self) -> Result<(), Violation> {
         for end in 0..self.ends.len() {
-            if !self.ends[end].trusted {
+            if !comes_to_rest(&self.ends[end]) {
                 self.stop(end)?;
                 let state = &self.ends[end];
                 if state.work.open() > 0 || state.conn.deadline().is_some() {
@@ -391,7 +393,7 @@ impl Sim {
             let rested = invariant::rest(&self.ends[end]);
             self.judge(end, rested)?;
         }
-        for end in (0..self.ends.len()).filter(|&end| self.ends[end].trusted) {
+        for end in (0..self.ends.len()).filter(|&end| comes_to_rest(&self.ends[end])) {
             let (here, peer) = (&self.ends[end], &self.ends[end ^ 1]);
             // What was under way when a connection broke may have been carried out in part.
             if here.broken.is_none() && peer.broken.is_none() {
@@ -427,4 +429,9 @@ fn pair(ends: &mut [End], end: usize) -> (&mut End, &mut End) {
         true => (&mut a[first], &mut b[0]),
         false => (&mut b[0], &mut a[first]),
     }
+}
+
+/// Whether an end has nothing left to do sooner or later, by itself.
+fn comes_to_rest(end: &End) -> bool {
+    end.trusted && (end.conn.heard() || !end.mortal || end.broken.is_some())
 }

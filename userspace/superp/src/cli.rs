@@ -39,6 +39,7 @@ pub(crate) enum Command {
         verb: Option<DevVerb>,
     },
     /// Connections.
+    #[command(alias = "c")]
     Conn {
         #[command(subcommand)]
         verb: Option<ConnVerb>,
