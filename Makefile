@@ -125,6 +125,7 @@ check-long:
 	@selftests/rig/newcomer.sh trixie forky sid
 	@selftests/rig/tree.sh --build
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
+	@$(VM)/programs-arm64 && $(VM)/run --timeout 3600 qemu-arm64-16k -- selftests/lib/run-tests --short
 	@$(VM)/luck
 
 bench:

@@ -276,12 +276,15 @@ u32 superp_path_mtu(struct superp_path *path)
  * superp_path_was_narrow - has a packet had to be sent in fragments?
  * @path: the path
  *
- * Context: any.
+ * Context: any; not beside superp_path_xmit() of the same path.
  * Return: whether one was longer than superp_path_mtu() since this was asked last.
  */
 bool superp_path_was_narrow(struct superp_path *path)
 {
-	return READ_ONCE(path->narrow) && xchg(&path->narrow, false);
+	if (!READ_ONCE(path->narrow))
+		return false;
+	WRITE_ONCE(path->narrow, false);
+	return true;
 }
 
 /**
@@ -699,12 +702,19 @@ static int superp_path_output_narrow(struct superp_path *path, struct sk_buff *l
 				     const struct superp_route *route,
 				     const struct superp_udp_ip *header)
 {
+	u32 most = IP_MAX_MTU - superp_path_headers(path);
 	struct sk_buff *skb, *next;
 	int err = 0;
 
 	WRITE_ONCE(path->narrow, true);
 	skb_list_walk_safe(list, skb, next) {
 		skb_mark_not_on_list(skb);
+		/* A run, made before the MTU grew. */
+		if (skb->len > most) {
+			kfree_skb(skb);
+			err = -EMSGSIZE;
+			continue;
+		}
 		if (skb_is_gso(skb))
 			superp_burst_join_udp(skb, dst_dev(route->dst));
 		skb->ignore_df = 1;

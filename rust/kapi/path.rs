@@ -188,7 +188,7 @@ impl Path {
     }
 
     /// Whether a packet was longer than [`Self::mtu`] since this was asked last, and so went in fragments of IP
-    /// (UDP only). Any context.
+    /// (UDP only). Any context, not beside [`Self::transmit`].
     pub(crate) fn was_narrow(&self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { c::superp_path_was_narrow(self.0.as_ptr()) }

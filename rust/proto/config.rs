@@ -6,7 +6,7 @@ use super::pdl::{REUSE_TIME, RTO_MAX};
 
 /// Packet size limits: the least holds the largest header and some blocks, the most is what the
 /// length arithmetic of an encapsulation can carry.
-const MTU: Param = Param {
+pub(super) const MTU: Param = Param {
     name: "mtu",
     min: 128,
     max: 65_535,

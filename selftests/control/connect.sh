@@ -96,6 +96,17 @@ beside() {
 	tap_equal "2 udp4 true" "$(told "$sayA" '."local-cid", .encap, .new')" "what A made" || return 1
 	tap_equal 2 "$(node_count "$nodeA" conns)" "connections of A"
 }
+# Only one end asks for it: what is there stays at both.
+beside_by_one() {
+	local one
+	fresh && both sunh 1 || return 1
+	on "$nodeA" superp -j connect 10.23.0.2 -W 30 --encap udp >"$said.1" 2>&1 &
+	one=$!
+	on "$nodeB" superp -j connect 10.23.0.1 -W 30 >"$said.2" || return 1
+	wait "$one" || { cat "$said.1"; return 1; }
+	tap_equal "2 2" "$(node_count "$nodeA" conns) $(node_count "$nodeB" conns)" "connections" || return 1
+	tap_equal "[] []" "$(tail -n 1 "$said.1" | jq -c .removed) $(jq -c .removed "$said.2")" "what was removed"
+}
 again() {
 	fresh && both sunh 1 && both sunh 2 || return 1
 	tap_equal "1 false" "$(told "$sayA" '."local-cid", .new')" "what A has" || return 1
@@ -167,6 +178,7 @@ tap_case "two cards of a node in one subnet, over UDP" two_cards
 tap_case "ids that are free at each end" others
 tap_case "once more: what is there is kept" again
 tap_case "another one, for another encapsulation" beside
+tap_case "another one, for which one end asks" beside_by_one
 tap_case "once more, after one end has lost its connection" restarted
 tap_case "alone, it says what to do" alone
 tap_case "ends that ask for different things both say so" differs

@@ -5,15 +5,13 @@ mod lite;
 mod receive;
 mod transmit;
 
+use super::config::MTU;
 use super::pdl::{AckSchedule, PsnReuse, ReceiveWindow, SendWindow};
 use super::tal::{Initiator, Target};
 use super::{
     Barrier, BrokenCause, Code, Config, ConfigError, Event, ReplyPayload, ReplyRead, Report, ReqOp,
     Request, Slabs, State, Stats, SubmitError, Transmit,
 };
-
-/// The least that [`Connection::set_mtu`] sets, as the least of a configuration.
-const MTU_MIN: u32 = 128;
 
 /// Reports kept until the owner fetches them. A packet causes one or two.
 const REPORTS: usize = 4;
@@ -295,7 +293,8 @@ impl<A: Slabs> Connection<A> {
     /// takes no longer ones any more; at most what the connection was created with. What was begun keeps its
     /// packets, and so does a message that would not be one transaction [proto 2.8].
     pub fn set_mtu(&mut self, mtu: u32) {
-        self.mtu = mtu.max(MTU_MIN).min(self.config.mtu);
+        // CAST: 128.
+        self.mtu = mtu.max(MTU.min as u32).min(self.config.mtu);
         let less = self.config.mtu.saturating_sub(self.mtu);
         self.initiator.shorten(less);
         self.target.shorten(less);

@@ -45,10 +45,12 @@ pub(crate) fn run(args: &Connect, out: &mut Out) -> Result<(), Failure> {
         return Err(Failure::new(text)
             .hint("for connections of a node with itself see \"superp batch\" in the README"));
     }
+    let mut peer = meet::meet(args, way.local, way.ifindex, &stop)?;
+    // Not before: the wait may have been long.
     let conns = client.conns(false)?;
     let ours: Vec<Conn> = conns
         .iter()
-        .filter(|conn| is_ours(conn, &way, args))
+        .filter(|conn| conn.remote_addr == args.peer && conn.local_addr == way.local)
         .cloned()
         .collect();
     let hello = Hello {
@@ -60,7 +62,6 @@ pub(crate) fn run(args: &Connect, out: &mut Out) -> Result<(), Failure> {
         start_psn: RandomState::new().hash_one(args.peer) as u32,
         conns: ours.iter().map(existing).collect(),
     };
-    let mut peer = meet::meet(args, way.local, way.ifindex, &stop)?;
     let theirs = peer.greet(&hello)?;
     let made = make(&mut client, args, &way, &hello, &theirs, &ours, &mut peer);
     let (conn, removed) = made.inspect_err(|failure| peer.fail(failure.text()))?;
@@ -69,22 +70,13 @@ pub(crate) fn run(args: &Connect, out: &mut Out) -> Result<(), Failure> {
     tell(&conn, new, &removed, rtt, out)
 }
 
-/// The connections with the peer that this command would make.
-fn is_ours(conn: &Conn, way: &Way, args: &Connect) -> bool {
-    let kind = match conn.encap {
-        Encap::Sunh => Kind::Sunh,
-        Encap::Udp4 | Encap::Udp6 => Kind::Udp,
-    };
-    args.encap.is_none_or(|wanted| wanted == kind)
-        && conn.remote_addr == args.peer
-        && conn.local_addr == way.local
-        && conn.state == ConnState::Established
-        && conn.partition == 0
-        && !conn.lite
-}
-
 fn existing(conn: &Conn) -> Existing {
     Existing {
+        kind: match conn.encap {
+            Encap::Sunh => Kind::Sunh,
+            Encap::Udp4 | Encap::Udp6 => Kind::Udp,
+        },
+        plain: conn.state == ConnState::Established && conn.partition == 0 && !conn.lite,
         cid: conn.local_cid,
         peer_cid: conn.remote_cid,
         start_psn: conn.start_psn,
@@ -118,14 +110,16 @@ fn make(
     peer: &mut Peer,
 ) -> Result<(Conn, Vec<u16>), Failure> {
     // The peer has no end of these any more: they would only stand in the way.
-    let (kept, lost): (Vec<&Conn>, Vec<&Conn>) = ours
-        .iter()
-        .partition(|conn| theirs.conns.iter().any(|end| end.fits(&existing(conn))));
-    for conn in &lost {
-        client.del_conn(conn.local_cid)?;
+    let is_lost = |end: &Existing| end.plain && !theirs.conns.iter().any(|other| other.fits(end));
+    let lost = mine.conns.iter().filter(|end| is_lost(end));
+    let removed: Vec<u16> = lost.map(|end| end.cid).collect();
+    for cid in &removed {
+        client.del_conn(*cid)?;
     }
-    let removed = lost.iter().map(|conn| conn.local_cid).collect();
-    if let Some(conn) = kept.first() {
+    if let Some(conn) = ours
+        .iter()
+        .find(|conn| meet::serves(&existing(conn), mine, theirs))
+    {
         peer.say(&Said::Started)?;
         peer.hear_started()?;
         return Ok((client.conn(conn.local_cid, false)?, removed));

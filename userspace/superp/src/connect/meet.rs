@@ -44,6 +44,9 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Existing {
+    pub(super) kind: Kind,
+    /// It is as this command makes them, and works as far as this end knows.
+    pub(super) plain: bool,
     pub(super) cid: u16,
     pub(super) peer_cid: u16,
     pub(super) start_psn: u32,
@@ -123,6 +126,13 @@ pub(super) fn agree(mine: &Hello, theirs: &Hello, listens: bool) -> Result<Agree
         ext: mine.ext && theirs.ext,
         start_psn: listener.start_psn,
     })
+}
+
+/// Whether an end that is there already is what both ask for. Both find the same.
+pub(super) fn serves(end: &Existing, mine: &Hello, theirs: &Hello) -> bool {
+    let wanted = |hello: &Hello| hello.kinds.contains(&end.kind);
+    let other = theirs.conns.iter().find(|other| other.fits(end));
+    end.plain && wanted(mine) && wanted(theirs) && other.is_some_and(|other| other.plain)
 }
 
 /// The other end of the command.
@@ -355,6 +365,8 @@ mod tests {
     #[test]
     fn ends_of_one_connection_are_known() {
         let end = Existing {
+            kind: Kind::Sunh,
+            plain: true,
             cid: 1,
             peer_cid: 7,
             start_psn: 5,
@@ -370,5 +382,14 @@ mod tests {
         };
         assert!(end.fits(&other) && other.fits(&end));
         assert!(!end.fits(&end) && !end.fits(&later));
+        // One end asks for UDP, the other for anything.
+        let with = |kinds: &[Kind], conn: &Existing| Hello {
+            conns: vec![conn.clone()],
+            ..hello(1, kinds)
+        };
+        let (any, udp) = ([Kind::Sunh, Kind::Udp], [Kind::Udp]);
+        assert!(serves(&end, &with(&any, &end), &with(&any, &other)));
+        assert!(!serves(&end, &with(&any, &end), &with(&udp, &other)));
+        assert!(!serves(&other, &with(&udp, &other), &with(&any, &end)));
     }
 }
