@@ -62,7 +62,7 @@ again() {
 log() { host journalctl -q -o cat -n 30 -u "$1"; }
 
 # started_by PID: whether it has started the host's first program.
-started_by() { init=$(pgrep -P "$1"); }
+started_by() { init=$(nodes_unshared "$1"); }
 
 host_boots() {
 	local shell

@@ -104,6 +104,10 @@ nodes_wait() {
 	done
 }
 
+# nodes_unshared PID: prints the process that PID, which becomes "unshare --fork", has started. The shell that PID is
+# before has children, too: they are not meant.
+nodes_unshared() { [ "$(cat "/proc/$1/comm")" = unshare ] && pgrep -P "$1"; }
+
 # nodes_mac NODE: the Ethernet address of its eth0.
 nodes_mac() { on "$1" cat /sys/class/net/eth0/address; }
 

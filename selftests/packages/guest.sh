@@ -54,7 +54,7 @@ host() { nsenter --target "$init" --all --root --wd env -i PATH=/usr/sbin:/usr/b
 shown() { host systemctl show -P "$2" "$1"; }
 state() { shown "$1" ActiveState; }
 log() { host journalctl -q -o cat -n 30 -u "$1"; }
-started_by() { init=$(pgrep -P "$1"); }
+started_by() { init=$(nodes_unshared "$1"); }
 version() { dpkg-deb -f "$(echo "$debs/$1"/superp_*.deb)" Version; }
 
 boots() {
