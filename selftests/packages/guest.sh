@@ -85,6 +85,7 @@ installed() {
 	done
 }
 
+server_gone() { ! host sh -c 'kill -0 $(cat /tmp/server.pid)' 2>/dev/null; }
 # Verified bytes from this machine to itself.
 moves_data() {
 	local remote
@@ -93,7 +94,7 @@ moves_data() {
 	nodes_wait 40 host test -s /tmp/server || return 1
 	read -r remote < <(host head -n 1 /tmp/server | jq -r .remote)
 	host superp xfer write 127.0.0.1 --remote "$remote" --length 1M --verify || return 1
-	host sh -c 'kill $(cat /tmp/server.pid)'
+	host sh -c 'kill $(cat /tmp/server.pid)' && nodes_wait 10 server_gone
 }
 used() {
 	tap_equal "superp $(version 0)" "$(host superp --version)" 'what it says of itself' || return 1
@@ -145,7 +146,7 @@ purged() {
 		'packages that dpkg remembers'
 }
 again() {
-	host dpkg -i "$debs"/1/*.deb && moves_data && host rmmod superp
+	host dpkg -i "$debs"/1/*.deb && moves_data && nodes_wait 10 host rmmod superp
 }
 
 tap_case "a machine boots systemd" boots
