@@ -120,9 +120,11 @@ check:
 check-long:
 	@selftests/sim/run 2000000
 	@SUPERP_SEEDS=100000 $(VM)/cargo test --locked -p superp-proto --test pair every_schedule
+	@$(VM)/cargo test --locked --target s390x-unknown-linux-gnu -p superp-proto --test pair
 	@PROPTEST_CASES=100000 $(VM)/cargo test --locked -p superp-proto --lib model_tests
 	@selftests/fuzz/run 1200
 	@selftests/rig/newcomer.sh trixie forky sid
+	@selftests/rig/two.sh
 	@selftests/rig/tree.sh --build
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
 	@$(VM)/programs-arm64 && $(VM)/run --timeout 3600 qemu-arm64-16k -- selftests/lib/run-tests --short

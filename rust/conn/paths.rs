@@ -27,6 +27,10 @@ pub(crate) const PATHS_MAX: usize = 4;
 /// Time for which a path that could not take a packet is left alone, ns.
 const AVOID_TIME: u64 = 1_000_000_000;
 
+/// Retransmission timeouts in a row after which a peer may have another Ethernet address: half a
+/// second and more, so that a path that loses much does not count as silent.
+const DOUBTFUL: u32 = 4;
+
 /// Both ends of a path, addresses as in [`super::ConnParams`].
 pub(crate) struct Ends {
     /// 0: by route; of the only path of a connection.
@@ -93,6 +97,8 @@ pub(super) struct Ways {
     last: usize,
     /// The set of paths that could be used then.
     usable: u32,
+    /// Retransmission timeouts since the peer acknowledged anything.
+    timeouts: u32,
     /// Path of the last transmission of each packet, by slot, of a connection that sprays.
     sent_by: KVVec<u8>,
 }
@@ -130,6 +136,7 @@ impl Ways {
             start: home,
             last: home,
             usable: 0,
+            timeouts: 0,
             sent_by: KVVec::from_elem(0, slots, GFP_KERNEL)?,
         })
     }
@@ -238,7 +245,8 @@ impl Ways {
     }
 
     /// The peer has acknowledged something, by the `i`th path.
-    pub(super) fn confirm(&self, i: usize) {
+    pub(super) fn confirm(&mut self, i: usize) {
+        self.timeouts = 0;
         if let Some(path) = self.path(if self.spray { i } else { self.last }) {
             path.confirm();
         }
@@ -246,6 +254,10 @@ impl Ways {
 
     /// Nothing was acknowledged for the time of a retransmission: the path may be dead further on.
     pub(super) fn timed_out(&mut self) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.timeouts % DOUBTFUL == 0 {
+            self.paths().for_each(Path::doubt);
+        }
         if self.usable & bit(self.last) != 0 {
             self.start = self.last.saturating_add(1);
         }

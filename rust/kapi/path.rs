@@ -172,6 +172,13 @@ impl Path {
         unsafe { c::superp_path_resolve(self.0.as_ptr()) }
     }
 
+    /// The peer has been silent for a while: its Ethernet address is asked for again. Process context
+    /// or softirq; does not wait for the answer.
+    pub(crate) fn doubt(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { c::superp_path_doubt(self.0.as_ptr()) }
+    }
+
     /// The peer has acknowledged something: its Ethernet address needs no probing for a while. Any
     /// context.
     pub(crate) fn confirm(&self) {

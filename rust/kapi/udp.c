@@ -85,8 +85,13 @@ static void superp_udp_read(const struct sk_buff *skb, struct superp_udp_cb *cb)
 {
 	struct in6_addr *destination = (struct in6_addr *)cb->header.destination;
 	struct in6_addr *source = (struct in6_addr *)cb->header.source;
+	/* In a VRF the packet's device is that of the VRF; the one that it came in by is that of the connection. The
+	 * control block is read before it is overwritten.
+	 */
+	int slave = skb->protocol == htons(ETH_P_IP) ? inet_sdif(skb) : inet6_sdif(skb);
+	int ifindex = slave ?: skb->dev->ifindex;
 
-	cb->ifindex = skb->dev->ifindex;
+	cb->ifindex = ifindex;
 	if (skb->protocol == htons(ETH_P_IP)) {
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, source);
 		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, destination);

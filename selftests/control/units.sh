@@ -43,7 +43,9 @@ host_init() {
 	cp "$top/userspace/agent/superp-agent.service" "$top/userspace/manager/superp-cm.service" /usr/local/lib/systemd/system
 
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup
-	mount --bind /dev/null /dev/console
+	# Of its own: systemd takes the console's mode away.
+	mknod "$folder/console" c 1 3
+	mount --bind "$folder/console" /dev/console
 	for folders in /run /tmp /var/tmp /var/lib; do mount -t tmpfs tmpfs "$folders"; done
 	exec env container=superp-test /lib/systemd/systemd --unit=basic.target --show-status=no
 }

@@ -41,6 +41,7 @@ arrives() {
 	done
 }
 
+number=0
 for driver in virtio_net vmxnet3 e1000e e1000 8139cp; do
 	modprobe "$driver"
 	nodes_wait 10 both_ends "$driver"
@@ -49,7 +50,10 @@ for driver in virtio_net vmxnet3 e1000e e1000 8139cp; do
 	nodes_up_on "${devices[@]}" "$((max < 9000 ? max : 9000))"
 	ports_up
 	cid=0
-	for way in $ways; do
+	# Without SUPERP_THOROUGH the first takes every way, and of the others each another one.
+	read -ra taken <<<"$ways"
+	[ "${SUPERP_THOROUGH:-0}" = 1 ] || [ "$driver" = virtio_net ] || taken=("${taken[number++ % ${#taken[@]}]}")
+	for way in "${taken[@]}"; do
 		cid=$((cid + 1))
 		connect "$way" "$cid" ext on
 		tap_case "$driver, $way: what is moved arrives, and hardly a packet is lost" arrives

@@ -6,9 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . lib/tap.sh
 . lib/nodes.sh
+. lib/machine.sh
 debs=/superp/build/packages
-folder=$(mktemp -d)
-root=$folder/root
 # The machine's first program, seen from here.
 init=''
 units=(superp-agent superp-cm)
@@ -17,39 +16,17 @@ trap '[ -z "$init" ] || kill -KILL "$init"' EXIT
 
 # What runs in mounts and a process namespace of its own, and becomes the machine's first program.
 machine_init() {
-	local folders
-	mount -t proc proc "$root/proc"
-	mount --rbind /dev "$root/dev"
-	mount --rbind /sys "$root/sys"
-	mount --bind /superp "$root/superp"
-	mount --bind "$folder/modules" "$root/lib/modules"
+	machine_mounts
 	mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
-	mount --bind /dev/null "$root/dev/console"
-	for folders in run tmp; do mount -t tmpfs tmpfs "$root/$folders"; done
+	# Of its own: systemd takes the console's mode away.
+	mknod "$folder/console" c 1 3
+	mount --bind "$folder/console" "$root/dev/console"
 	cd "$root"
 	pivot_root . mnt
 	umount -l /mnt
 	exec env -i PATH=/usr/sbin:/usr/bin container=superp-test /lib/systemd/systemd --unit=multi-user.target --show-status=no
 }
 
-# The guest's own files below, which can only be read, and what is written in memory.
-machine_made() {
-	local release
-	[ -e "$debs"/1/superp.changes ] || { echo "$debs is not there: run selftests/packages/build"; return 1; }
-	modprobe overlay && mount -t tmpfs tmpfs "$folder" || return 1
-	mkdir "$folder"/{upper,work,root} || return 1
-	mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$root" || return 1
-	# Documents are installed here.
-	rm -f "$root/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
-	: >"$root/etc/machine-id"
-	release=$(uname -r)
-	mkdir -p "$folder/modules/$release/updates/dkms" || return 1
-	find "/lib/modules/$release" \( -name 'modules.*' -o -name 'udp_tunnel.ko*' -o -name 'ip6_udp_tunnel.ko*' \) \
-		-exec cp -t "$folder/modules/$release" {} + || return 1
-	rmmod superp 2>/dev/null
-	# As dkms puts it there.
-	cp "$SUPERP_MODULE" "$folder/modules/$release/updates/dkms/superp.ko"
-}
 host() { nsenter --target "$init" --all --root --wd env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
 shown() { host systemctl show -P "$2" "$1"; }
 state() { shown "$1" ActiveState; }
@@ -59,8 +36,9 @@ version() { dpkg-deb -f "$(echo "$debs/$1"/superp_*.deb)" Version; }
 
 boots() {
 	local shell
+	[ -e "$debs"/1/superp.changes ] || { echo "$debs is not there: run selftests/packages/build"; return 1; }
 	machine_made || return 1
-	mkdir "/sys/fs/cgroup/$$" && export folder root && export -f machine_init || return 1
+	mkdir "/sys/fs/cgroup/$$" && export folder root && export -f machine_init machine_mounts || return 1
 	# shellcheck disable=SC2016 # for the inner shells
 	bash -c '
 		echo $$ >"/sys/fs/cgroup/$0/cgroup.procs" || exit

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Connect, out: &mut Out) -> Result<(), Failure> {
     if way.local == args.peer {
         let text = format!("{} is an address of this node", args.peer);
         return Err(Failure::new(text)
-            .hint("for connections of a node with itself see \"superp batch\" in the README"));
+            .hint("for connections of a node with itself see \"One host alone\" in Documentation/connections.md"));
     }
     let mut peer = meet::meet(args, way.local, way.ifindex, &stop)?;
     // Not before: the wait may have been long.

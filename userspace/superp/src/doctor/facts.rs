@@ -17,6 +17,9 @@ const DEVICES: &str = "/sys/class/net";
 const ETHERNET: &str = "1";
 /// `IFF_UP` of the flags of a device.
 const UP: u64 = 1;
+/// `IFF_NOARP` and `IFF_MASTER`.
+const NOARP: u64 = 0x80;
+const MASTER: u64 = 0x400;
 /// The discard service: whether it is there does not matter, a refusal is an answer too.
 const DISCARD: u16 = 9;
 /// The kernel asks three times for a neighbour's address, once a second.
@@ -53,28 +56,41 @@ fn attribute(device: &str, name: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+fn flags(device: &str) -> Option<u64> {
+    let flags = attribute(device, "flags")?;
+    u64::from_str_radix(flags.trim_start_matches("0x"), 16).ok()
+}
+
 /// The link of a device, unless sysfs is that of another network namespace.
 fn link(device: &str, ifindex: u32) -> Option<Link> {
     if attribute(device, "ifindex")?.parse() != Ok(ifindex) {
         return None;
     }
-    let flags = attribute(device, "flags")?;
-    let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
     Some(Link {
-        up: flags & UP != 0,
+        up: flags(device)? & UP != 0,
         // Of a device that is down it cannot be read.
         carrier: attribute(device, "carrier").as_deref() == Some("1"),
-        master: master(device),
+        master: master(device).filter(|name| !is_vrf(name)),
+        closed_vrf: master(device).filter(|name| is_vrf(name) && !accepted()),
     })
 }
 
-/// The device of which this one is a part. A VRF leaves it what it receives.
+/// The device of which this one is a part.
 fn master(device: &str) -> Option<String> {
     let link = fs::read_link(format!("{DEVICES}/{device}/master")).ok()?;
-    let name = link.file_name()?.to_str()?.to_owned();
-    let about = attribute(&name, "uevent")?;
-    let vrf = about.lines().any(|line| line == "DEVTYPE=vrf");
-    (!vrf).then_some(name)
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
+/// A VRF leaves its devices what they receive. Of the devices that have parts only VRFs resolve no
+/// addresses.
+fn is_vrf(device: &str) -> bool {
+    flags(device).is_some_and(|flags| flags & (MASTER | NOARP) == MASTER | NOARP)
+}
+
+/// Whether UDP hands what comes in by a VRF to sockets that are bound to no device. A kernel without
+/// VRFs has no such setting.
+fn accepted() -> bool {
+    fs::read_to_string("/proc/sys/net/ipv4/udp_l3mdev_accept").is_ok_and(|text| text.trim() == "1")
 }
 
 /// Ethernet devices, in the order of their names.

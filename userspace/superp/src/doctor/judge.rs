@@ -42,6 +42,8 @@ pub(super) struct Link {
     pub(super) carrier: bool,
     /// The bridge, bond or team that takes all that it receives.
     pub(super) master: Option<String>,
+    /// The VRF that it is in, where UDP's sockets that are bound to no device get nothing of it.
+    pub(super) closed_vrf: Option<String>,
 }
 
 /// What became of a round trip over a connection.
@@ -204,6 +206,13 @@ impl<'a> Walk<'a> {
         let over = |path: &Path| path.ifindex == Some(port.ifindex);
         let users = self.facts.conns.iter();
         let users = users.filter(|conn| conn.paths.iter().any(over));
+        if let Some(vrf) = link.and_then(|link| link.closed_vrf.as_ref()) {
+            if users.clone().any(|conn| conn.encap != Encap::Sunh) {
+                let text = format!("{name} is in the VRF {vrf}, and UDP does not hand on what comes in there");
+                return Finding::wrong("link", name, text)
+                    .remedy("sysctl net.ipv4.udp_l3mdev_accept=1");
+            }
+        }
         // Over UDP packets become shorter where they must.
         let rigid = users.clone().filter(|conn| conn.encap == Encap::Sunh);
         if let Some(conn) = rigid.max_by_key(|conn| conn.mtu) {

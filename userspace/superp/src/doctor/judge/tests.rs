@@ -99,6 +99,7 @@ fn facts() -> Facts {
             up: true,
             carrier: true,
             master: None,
+            closed_vrf: None,
         })],
         conns: vec![conn()],
         params: Vec::new(),
@@ -191,6 +192,7 @@ fn add_device_that_is_off(facts: &mut Facts) {
         up: false,
         carrier: false,
         master: None,
+        closed_vrf: None,
     }));
 }
 
@@ -248,6 +250,7 @@ fn device_that_is_off_hides_what_follows() {
         up: false,
         carrier: false,
         master: None,
+        closed_vrf: None,
     });
     let mut ask = silent(Reach::NoNeighbour);
     ask.own = false;
@@ -261,6 +264,7 @@ fn device_that_is_off_hides_what_follows() {
         up: true,
         carrier: false,
         master: None,
+        closed_vrf: None,
     });
     is(&fault(&facts, fine()), "link", "eth0", None);
     // Where sysfs is that of another namespace.
@@ -287,10 +291,28 @@ fn device_that_became_part_of_another_is_told() {
         up: true,
         carrier: true,
         master: Some("br0".into()),
+        closed_vrf: None,
     });
     let finding = fault(&facts, fine());
     is(&finding, "link", "eth0", Some("ip link set eth0 nomaster"));
     assert!(finding.text.contains("part of br0"));
+}
+
+#[test]
+fn udp_in_a_vrf_needs_the_setting() {
+    let mut facts = facts();
+    facts.links[0] = Some(Link {
+        up: true,
+        carrier: true,
+        master: None,
+        closed_vrf: Some("blue".into()),
+    });
+    assert!(wrong(&facts, fine()).is_empty());
+    facts.conns[0].encap = Encap::Udp4;
+    let finding = fault(&facts, fine());
+    let remedy = "sysctl net.ipv4.udp_l3mdev_accept=1";
+    is(&finding, "link", "eth0", Some(remedy));
+    assert!(finding.text.contains("VRF blue"));
 }
 
 #[test]
