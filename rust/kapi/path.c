@@ -18,43 +18,12 @@
 
 #include "kapi_burst.h"
 #include "kapi_ip.h"
-#include "kapi_path.h"
 #include "kapi_route.h"
 #include "kapi_run.h"
+#include "path.h"
 
 #define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SUPERP_UDP6_SIZE	(sizeof(struct ipv6hdr) + sizeof(struct udphdr))
-
-/**
- * struct superp_path - how the packets of a connection leave
- * @net: the namespace, which outlives this
- * @config: as given
- * @local: our address, for IPv6
- * @remote: the peer's address
- * @dev: the device; NULL if the route decides
- * @dev_tracker: of the reference to it
- * @route: the one that was taken last, for UDP, or NULL
- * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
- * @hash: tells this flow from others where the stack cannot look into the packet
- * @headroom: bytes that headers took most lately
- * @burst: what superp_path_burst() says of the route that was taken last, with SUPERP_PATH_WHOLE; 0 for none
- * @confirmed: the peer has acknowledged something since the last packet
- */
-struct superp_path {
-	struct net *net;
-	struct superp_path_config config;
-	struct in6_addr local;
-	struct in6_addr remote;
-	struct net_device *dev;
-	netdevice_tracker dev_tracker;
-	struct superp_route __rcu *route;
-	u32 priority;
-	u32 hash;
-	u32 headroom;
-	u32 burst;
-	bool confirmed;
-	bool narrow;
-};
 
 /* The device takes bursts as they are. */
 #define SUPERP_PATH_WHOLE	BIT(31)
@@ -123,7 +92,7 @@ static u32 superp_path_headers(const struct superp_path *path)
 }
 
 /* That of a path over UDP, under RCU. */
-static const struct superp_route *superp_path_route(struct superp_path *path)
+const struct superp_route *superp_path_route(struct superp_path *path)
 {
 	const struct superp_route *route = superp_route_kept(&path->route);
 
@@ -296,111 +265,6 @@ bool superp_path_was_narrow(struct superp_path *path)
 u32 superp_path_headroom(const struct superp_path *path)
 {
 	return READ_ONCE(path->headroom);
-}
-
-static struct neighbour *superp_path_neigh(const struct superp_path *path)
-{
-	if (ipv6_addr_v4mapped(&path->remote))
-		return ip_neigh_gw4(path->dev, path->remote.s6_addr32[3]);
-	return ip_neigh_gw6(path->dev, &path->remote);
-}
-
-/*
- * The entry of who takes the path's packets, with a reference; NULL where there is none. Called under RCU, with
- * bottom halves off for the table of neighbours.
- */
-static struct neighbour *superp_path_neigh_get(struct superp_path *path)
-{
-	const struct in6_addr *remote = &path->remote;
-	const struct superp_route *route;
-	struct neighbour *neigh;
-
-	if (path->config.encap != SUPERP_PATH_SUNH) {
-		route = superp_path_route(path);
-		if (IS_ERR(route))
-			return NULL;
-		return dst_neigh_lookup(route->dst, ipv6_addr_v4mapped(remote) ?
-							    (const void *)&remote->s6_addr32[3] :
-							    remote);
-	}
-	if (path->config.has_mac || !netif_running(path->dev))
-		return NULL;
-	neigh = superp_path_neigh(path);
-	if (IS_ERR(neigh) || !refcount_inc_not_zero(&neigh->refcnt))
-		return NULL;
-	return neigh;
-}
-
-/**
- * superp_path_resolve - find the peer's Ethernet address before the first packet
- * @path: the path
- *
- * A neighbour that is being resolved queues only a few jumbo frames; a first window would be lost.
- *
- * Context: process or softirq; does not wait for the answer.
- */
-void superp_path_resolve(struct superp_path *path)
-{
-	struct neighbour *neigh;
-
-	local_bh_disable();
-	rcu_read_lock();
-	neigh = superp_path_neigh_get(path);
-	if (neigh) {
-		neigh_event_send(neigh, NULL);
-		neigh_release(neigh);
-	}
-	rcu_read_unlock();
-	local_bh_enable();
-}
-
-/**
- * superp_path_doubt - the peer has been silent for several retransmissions
- * @path: the path
- *
- * It may have another Ethernet address now. An entry would be believed for half a minute, longer than
- * a connection lives without an answer. It is probed at once, and resolved again if nobody answers.
- * A permanent entry stays.
- *
- * Context: process or softirq; does not wait for the answer.
- */
-void superp_path_doubt(struct superp_path *path)
-{
-	struct neighbour *neigh;
-
-	local_bh_disable();
-	rcu_read_lock();
-	neigh = superp_path_neigh_get(path);
-	if (neigh) {
-		if (READ_ONCE(neigh->nud_state) & (NUD_REACHABLE | NUD_STALE | NUD_DELAY))
-			neigh_update(neigh, NULL, NUD_PROBE, 0, 0);
-		neigh_release(neigh);
-	}
-	rcu_read_unlock();
-	local_bh_enable();
-}
-
-/**
- * superp_path_confirm - the peer has acknowledged something
- * @path: the path
- *
- * The next packet tells the neighbour's entry, which then needs no probes: on a path that loses
- * packets three of them may be lost, and with them the neighbour.
- *
- * Context: any.
- */
-void superp_path_confirm(struct superp_path *path)
-{
-	WRITE_ONCE(path->confirmed, true);
-}
-
-/* Whether the peer has acknowledged something since this was asked last. */
-static bool superp_path_take_confirmed(struct superp_path *path)
-{
-	if (!READ_ONCE(path->confirmed))
-		return false;
-	WRITE_ONCE(path->confirmed, false);
-	return true;
 }
 
 /* The packet begins with its SUNH header, the network header, and knows its EtherType. */

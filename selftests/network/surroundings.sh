@@ -176,12 +176,12 @@ watched() {
 	tc -n "$nodeA" qdisc add dev eth0 clsact || return 1
 	tc -n "$nodeA" filter add dev eth0 egress matchall action mirred egress mirror dev watch || return 1
 	tc -n "$nodeA" filter add dev eth0 ingress matchall action mirred egress mirror dev watch || return 1
-	on "$nodeA" tcpdump -i eth0 -s 0 -w "/tmp/a.pcap" 2>/dev/null & watchers=$!
-	on "$nodeB" tcpdump -i eth0 -s 0 -w /dev/null 2>/dev/null & watchers+=" $!"
+	on "$nodeA" tcpdump -i eth0 -s 0 -w "/tmp/a.pcap" 2>/dev/null & watchers=($!)
+	on "$nodeB" tcpdump -i eth0 -s 0 -w /dev/null 2>/dev/null & watchers+=($!)
 	nodes_wait 10 test -e /tmp/a.pcap || status=1
 	moves "$(address "$way" 2)" "$(fewer 200)" || status=1
-	# shellcheck disable=SC2086 # a list
-	kill -TERM $watchers && wait $watchers || true
+	kill -TERM "${watchers[@]}"
+	wait "${watchers[@]}" || true
 	[ "$(stat -c %s /tmp/a.pcap)" -gt 1000000 ] || { echo "tcpdump has seen too little"; status=1; }
 	[ "$(ip -n "$nodeA" -s -j link show watch | jq '.[0].stats64.tx.packets')" -gt 100 ] || { echo "nothing was mirrored"; status=1; }
 	rm -f /tmp/a.pcap
@@ -216,9 +216,9 @@ bridged() {
 key=00112233445566778899aabbccddeeff
 macsec_on() {
 	ip -n "$1" link add link eth0 macsec0 type macsec encrypt on &&
-		ip -n "$1" macsec add macsec0 tx sa 0 pn 1 on key 01 $key &&
+		ip -n "$1" macsec add macsec0 tx sa 0 pn 1 on key 01 "$key" &&
 		ip -n "$1" macsec add macsec0 rx port 1 address "$(nodes_mac "$3")" &&
-		ip -n "$1" macsec add macsec0 rx port 1 address "$(nodes_mac "$3")" sa 0 pn 1 on key 01 $key &&
+		ip -n "$1" macsec add macsec0 rx port 1 address "$(nodes_mac "$3")" sa 0 pn 1 on key 01 "$key" &&
 		ip -n "$1" link set macsec0 up &&
 		ip -n "$1" address add "10.24.0.$2/16" dev macsec0 && ip -n "$1" address add "fd24::$2/64" dev macsec0 nodad
 }
@@ -233,7 +233,7 @@ macsec() {
 # Transport mode: what SUPERp sends is encrypted between IP and UDP.
 transform() {
 	local spi=$4
-	ip -n "$1" xfrm state add src "$2" dst "$3" proto esp spi "$spi" mode transport aead 'rfc4106(gcm(aes))' 0x${key}aabbccdd 128 || return 1
+	ip -n "$1" xfrm state add src "$2" dst "$3" proto esp spi "$spi" mode transport aead 'rfc4106(gcm(aes))' "0x${key}aabbccdd" 128 || return 1
 	ip -n "$1" xfrm policy add src "$2" dst "$3" dir "$5" tmpl src "$2" dst "$3" proto esp mode transport
 }
 ipsec() {

@@ -19,7 +19,7 @@ depmod -b "$root"
 cp /superp/build/packages/0/*.deb "$root/root"
 type_in() {
 	echo "$me# $1"
-	chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+	chroot "$root" env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		DEBIAN_FRONTEND=noninteractive bash -c "cd && $1"
 }
 

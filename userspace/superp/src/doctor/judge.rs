@@ -208,7 +208,9 @@ impl<'a> Walk<'a> {
         let users = users.filter(|conn| conn.paths.iter().any(over));
         if let Some(vrf) = link.and_then(|link| link.closed_vrf.as_ref()) {
             if users.clone().any(|conn| conn.encap != Encap::Sunh) {
-                let text = format!("{name} is in the VRF {vrf}, and UDP does not hand on what comes in there");
+                let text = format!(
+                    "{name} is in the VRF {vrf}, and UDP does not hand on what comes in there"
+                );
                 return Finding::wrong("link", name, text)
                     .remedy("sysctl net.ipv4.udp_l3mdev_accept=1");
             }
