@@ -146,6 +146,8 @@ pub(crate) struct ConnInfo {
     pub(crate) heard: bool,
     /// Bytes of the longest packet now.
     pub(crate) mtu: u32,
+    /// Whether the extensions are used, when that is known.
+    pub(crate) ext: Option<bool>,
 }
 
 /// Counters of the module's own, beside [`Stats`].
@@ -211,6 +213,8 @@ pub(crate) struct Conn {
     node: Arc<Node>,
     identity: Identity,
     established: Atomic<bool>,
+    /// [`Connection::ext`] for those without the lock; until the peer has said so, it is expected to have them.
+    ext: Atomic<bool>,
     #[pin]
     inner: SpinLockBh<Inner>,
     #[pin]
@@ -254,6 +258,7 @@ impl Conn {
         paths: KVec<Path>,
     ) -> Result<Arc<Conn>, Refusal> {
         let (proto, flows, rx) = fresh(&identity.config)?;
+        let ext = proto.ext() != Some(false);
         let ways = paths::Ways::new(&identity, paths, proto.psn_slots())
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
         let out = out::Outgoing::new()
@@ -263,6 +268,7 @@ impl Conn {
                 node,
                 identity,
                 established: Atomic::new(false),
+                ext: Atomic::new(ext),
                 inner <- new_spinlock_bh!(Inner {
                     state: ConnState::Created,
                     cause: "",
@@ -303,9 +309,9 @@ impl Conn {
         self.identity.remote
     }
 
-    /// Whether it speaks the extension opcodes [proto 7].
+    /// Whether it uses the extension opcodes [proto 7], as far as is known.
     pub(crate) fn ext(&self) -> bool {
-        self.identity.config.ext
+        self.ext.load(Relaxed)
     }
 
     /// Whether both directions deliver in order.
@@ -567,6 +573,10 @@ impl Conn {
 
     /// Has the core do all that it can do now.
     fn advance(&self, inner: &mut Inner, now: u64) {
+        let ext = inner.proto.ext() != Some(false);
+        if self.ext() != ext {
+            self.ext.store(ext, Relaxed);
+        }
         loop {
             let submitted = inner.submit(now);
             let sent = self.transmit(inner, now);
@@ -727,6 +737,7 @@ impl Conn {
             config: inner.proto.config().clone(),
             heard: inner.proto.heard(),
             mtu: inner.proto.mtu(),
+            ext: inner.proto.ext(),
         }
     }
 

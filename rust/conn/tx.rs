@@ -45,7 +45,7 @@ impl Inner {
             _ => return false,
         };
         let config = self.proto.config();
-        let follow = config.ext && config.ordered_tx;
+        let follow = self.proto.ext() == Some(true) && config.ordered_tx;
         let mut progress = false;
         while let Some(flow) = self.flows.first_ready() {
             // What waits here meanwhile can share packets.
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     fn message_op(&self, qp: u32, offset: u64, len: u32, mark: Mark, start: bool) -> ReqOp {
-        if self.proto.config().ext {
+        if self.proto.ext() == Some(true) {
             ReqOp::SendQpExt {
                 qp,
                 offset: offset as u32,

@@ -12,6 +12,7 @@ use crate::{
     },
     node::{Node, Refusal},
     params,
+    proto::Extensions,
 };
 use kernel::prelude::*;
 
@@ -97,7 +98,13 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u8(SUPERP_A_CONN_SPRAY, id.spray.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_TX, id.config.ordered_tx.into())?;
     msg.put_u8(SUPERP_A_CONN_ORDERED_RX, id.config.ordered_rx.into())?;
-    msg.put_u8(SUPERP_A_CONN_EXT, id.config.ext.into())?;
+    let ext = match id.config.ext {
+        Extensions::Off => SUPERP_EXTENSIONS_OFF,
+        Extensions::On => SUPERP_EXTENSIONS_ON,
+        Extensions::Auto => SUPERP_EXTENSIONS_AUTO,
+    };
+    // CAST: 0 to 2.
+    msg.put_u8(SUPERP_A_CONN_EXT, ext as u8)?;
     msg.put_u8(SUPERP_A_CONN_LITE, id.config.lite.into())?;
     msg.put_u32(SUPERP_A_CONN_PARTITION, id.partition)?;
     msg.put_u8(SUPERP_A_CONN_TCLASS, id.tclass)?;
@@ -120,6 +127,9 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     }
     msg.put_u8(SUPERP_A_CONN_HEARD, info.heard.into())?;
     msg.put_u32(SUPERP_A_CONN_PATH_MTU, info.mtu)?;
+    if let Some(ext) = info.ext {
+        msg.put_u8(SUPERP_A_CONN_EXT_USED, ext.into())?;
+    }
     if stats {
         msg.nest(SUPERP_A_CONN_STATS, |msg| put_stats(msg, &conn.stats()))?;
     }
@@ -273,7 +283,11 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     };
     config.ordered_tx = byte(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
     config.ordered_rx = byte(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
-    config.ext = byte(SUPERP_A_CONN_EXT)? == Some(1);
+    config.ext = match byte(SUPERP_A_CONN_EXT)?.map(u32::from) {
+        Some(SUPERP_EXTENSIONS_OFF) => Extensions::Off,
+        Some(SUPERP_EXTENSIONS_ON) => Extensions::On,
+        _ => Extensions::Auto,
+    };
     config.start_psn = word(SUPERP_A_CONN_START_PSN)?.unwrap_or(0);
     config.start_xid = short(SUPERP_A_CONN_START_XID)?.unwrap_or(0);
     for nest in request.attrs(SUPERP_A_CONN_PARAM) {

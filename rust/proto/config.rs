@@ -21,6 +21,27 @@ const LITE_TIMEOUT: Param = Param {
     ..params::TAL_TRANSACTION_TIMEOUT
 };
 
+/// Whether the extension opcodes may be sent and are accepted [proto 7].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extensions {
+    /// Neither. Nothing but version 0.4 of the protocol goes over the wire.
+    #[default]
+    Off,
+    /// Both, whatever the peer says.
+    On,
+    /// Both if the peer's packets say that it has them, else neither. Requests wait for the first.
+    Auto,
+}
+
+impl From<bool> for Extensions {
+    fn from(on: bool) -> Self {
+        match on {
+            true => Self::On,
+            false => Self::Off,
+        }
+    }
+}
+
 /// Configuration of one connection. The parameters named after the spec's have its meaning, see
 /// [`params`]; both ends of a connection should be given the same values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +58,8 @@ pub struct Config {
     pub ordered_tx: bool,
     /// Packets received are delivered in the order of their PSN.
     pub ordered_rx: bool,
-    /// The extension opcodes may be sent and are accepted [proto 7].
-    pub ext: bool,
+    /// The extension opcodes [proto 7]. `Auto` is `Off` for SUPERp-lite, which cannot ask its peer.
+    pub ext: Extensions,
     /// First PSN, of both directions. Both ends must agree; a successor's lies where no packet of its
     /// predecessor can [proto 3.19].
     pub start_psn: u32,
@@ -68,7 +89,7 @@ impl Default for Config {
             lite: false,
             ordered_tx: true,
             ordered_rx: true,
-            ext: false,
+            ext: Extensions::Off,
             start_psn: 0,
             start_xid: 0,
             pdl_retrans_time_out: params::PDL_RETRANS_TIME_OUT.default,

@@ -35,7 +35,7 @@ pub mod wire;
 
 pub use budget::{Activity, Partition, ReceiveBudget};
 pub use code::{Code, CODES};
-pub use config::Config;
+pub use config::{Config, Extensions};
 pub use connection::{Connection, NewError};
 pub use departed::Departed;
 pub use drop_reason::DropReason;

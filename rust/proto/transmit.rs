@@ -134,6 +134,7 @@ impl Transmit {
     pub fn without_payload(&self) -> Self {
         Self {
             tal: TalHeader {
+                ext: self.tal.ext,
                 ack_xid: self.tal.ack_xid,
                 ..TalHeader::default()
             },

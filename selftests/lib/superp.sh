@@ -33,10 +33,12 @@ address() {
 
 # half NODE WAY CID PEER-CID NUMBER PEER-NUMBER DEVICE NET [OPTION…]: one end, started.
 half() {
-	local node=$1 way=$2 cid=$3 peer_cid=$4
+	local node=$1 way=$2 cid=$3 peer_cid=$4 options="${*:9}"
+	# Version 0.4 alone unless told, so that both are tested.
+	[[ " $options " == *" ext "* ]] || options+=' ext off'
 	on "$node" superp batch <<-END
 		conn add $cid peer $(address "$way" "$6" "$8") peer-cid $peer_cid \
-			encap ${way/sunh6/sunh} dev $7 local $(address "$way" "$5" "$8") ${*:9}
+			encap ${way/sunh6/sunh} dev $7 local $(address "$way" "$5" "$8") $options
 		conn start $cid
 	END
 }

@@ -134,7 +134,7 @@ def extensions():
     p = peer("sunh", "ext", "on")
     write = p.request("write", ADDRESS, b"abcde")
     packet = p.answer("Write", lambda a: a.opcode == WRITE_EXT)
-    wanted = tal(WRITE_EXT, 1, 0, 0) + struct.pack("<QIII", ADDRESS, 0, 0, 0)[:11] + bytes([11]) + bytes(4)
+    wanted = tal(WRITE_EXT, 1, 0, 0, ext=True) + struct.pack("<QIII", ADDRESS, 0, 0, 0)[:11] + bytes([11]) + bytes(4)
     same(packet.bytes[16:], wanted + b"abcde" + bytes(11), "TAL and up of a Write")
     p.ack_xid = 0
     p.send(NOOP, eom=False)
@@ -143,11 +143,30 @@ def extensions():
     packet = p.answer("Send to QP", lambda a: a.opcode == SEND_QP_EXT)
     flags = packet.body[3]
     same(flags & 0x1F, 11, "pad and immediate bits of the flags")
-    wanted = tal(SEND_QP_EXT, 1, 0, 1) + bytes.fromhex("563412") + bytes([flags]) + struct.pack("<III", 0, 0, 5)
+    wanted = tal(SEND_QP_EXT, 1, 0, 1, ext=True) + bytes.fromhex("563412") + bytes([flags]) + struct.pack("<III", 0, 0, 5)
     same(packet.bytes[16:], wanted + b"vwxyz" + bytes(11), "TAL and up of a message")
     p.ack_xid = 1
     p.send(NOOP, eom=False)
     ended(sent, "sent")
+
+
+def finds_out():
+    """It asks without a sequence number until this script, without extensions, has answered [proto 7]."""
+    p = peer("sunh", "ext", "auto")
+    written = p.request("write", ADDRESS, bytes(range(32)))
+    for _ in range(2):
+        packet = p.answer("question", lambda a: a.opcode == NOOP and a.eom)
+        same((packet.bytes[16], packet.psn), (0x90, 0xFFFFFFFF), "first byte and PSN of the question")
+    p.ack_psn = -1
+    p.send(NOOP, eom=False)
+    packet = p.answer("Write", lambda a: a.opcode == WRITE)
+    same(packet.bytes[16], 0x91, "first byte of the Write")
+    p.ack_xid = 0
+    p.send(NOOP, eom=False)
+    ended(written, "completed 0.0 OK")
+    shown = json.loads(nodes.superp(2, "-j", "conn", "show", p.cid))
+    shown = shown[0] if isinstance(shown, list) else shown
+    same((shown["ext"], shown["ext-auto"]), (False, True), "extensions")
 
 
 def refused_messages():
@@ -379,7 +398,7 @@ def closed_window():
 
 def silence(way):
     """A peer that answers no more: sent again with growing pauses, then given up by name."""
-    p = peer(way)
+    p = peer(way, "pdl_dead_time", "5s")
     # It was there: a pure ACK without news.
     p.link.send(p.wrap(p.packet(NOOP, eom=False, psn=0xFFFFFFFF)))
     limit = time.monotonic() + 20
@@ -413,6 +432,7 @@ try:
     results.case("a message to a receive context leaves as in G5", golden_send)
     results.case("5 bytes leave as extensions, padded", extensions)
     results.case("after a refusal one message goes alone", refused_messages)
+    results.case("extensions that a peer has not are found out", finds_out)
     results.case("UDP ports, length, checksum and flow label", udp_headers)
     results.case("Traffic Class and Flow Label of the connection", network_headers)
     results.case("the Traffic Class selects the priority in queues and VLANs", priority)

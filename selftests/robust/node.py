@@ -80,7 +80,9 @@ class Scripted:
             nodes.superp(number, "conn", "del", self.cid)
         settings = {
             "peer": self.address(self.other), "peer-cid": str(self.CID[self.other]), "encap": way, "dev": "eth0",
-            "local": self.address(number), "flow-label": str(0xABC),
+            "local": self.address(number), "flow-label": str(0xABC), "ext": "off",
+            # A script is slow on a machine that does other things.
+            "pdl_dead_time": "30s",
         }  # fmt: skip
         settings |= dict(zip(options[::2], options[1::2], strict=True))
         words = (word for setting in settings.items() for word in setting)

@@ -44,8 +44,8 @@ def pdl(dcid, psn, ack_psn, window=32, sack=0):
     return struct.pack("<HHIII", dcid, window - 1, psn & 0xFFFFFFFF, ack_psn & 0xFFFFFFFF, sack)
 
 
-def tal(opcode, num_ops=0, seqno=0, xid=0, ack_xid=0xFFFF, eom=True):
-    return struct.pack("<BBHHH", eom << 7 | num_ops, opcode, seqno, xid & 0xFFFF, ack_xid & 0xFFFF)
+def tal(opcode, num_ops=0, seqno=0, xid=0, ack_xid=0xFFFF, eom=True, ext=False):
+    return struct.pack("<BBHHH", eom << 7 | ext << 4 | num_ops, opcode, seqno, xid & 0xFFFF, ack_xid & 0xFFFF)
 
 
 def write_op(address):

@@ -35,6 +35,19 @@ enum superp_port_encap {
 	SUPERP_PORT_ENCAP_UDP = 2,
 };
 
+/**
+ * enum superp_extensions - Whether a connection uses the extension opcodes.
+ * @SUPERP_EXTENSIONS_OFF: No.
+ * @SUPERP_EXTENSIONS_ON: Yes. The peer must be configured alike.
+ * @SUPERP_EXTENSIONS_AUTO: If the peer has them. Requests wait until it has
+ *   said so.
+ */
+enum superp_extensions {
+	SUPERP_EXTENSIONS_OFF,
+	SUPERP_EXTENSIONS_ON,
+	SUPERP_EXTENSIONS_AUTO,
+};
+
 enum superp_port_state {
 	SUPERP_PORT_STATE_DOWN,
 	SUPERP_PORT_STATE_UP,
@@ -177,6 +190,7 @@ enum {
 	SUPERP_A_CONN_PATH,
 	SUPERP_A_CONN_HEARD,
 	SUPERP_A_CONN_PATH_MTU,
+	SUPERP_A_CONN_EXT_USED,
 
 	__SUPERP_A_CONN_MAX,
 	SUPERP_A_CONN_MAX = (__SUPERP_A_CONN_MAX - 1)

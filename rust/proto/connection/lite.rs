@@ -5,6 +5,7 @@
 //! paces the initiator is the transaction window; what finds out that the path does lose something is
 //! the timer of a transaction.
 
+use super::super::config::Extensions;
 use super::super::pdl::Content;
 use super::super::wire::{Packet, PdlHeader, TalHeader};
 use super::super::{Owner, Payload, Received, Slabs, Transmit};
@@ -43,6 +44,7 @@ impl<A: Slabs> Connection<A> {
             lite: true,
             pdl: PdlHeader::default(),
             tal: TalHeader {
+                ext: self.config.ext == Extensions::On,
                 ack_xid: self.target.ack_xid(),
                 ..tal
             },

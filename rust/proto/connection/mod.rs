@@ -5,7 +5,7 @@ mod lite;
 mod receive;
 mod transmit;
 
-use super::config::MTU;
+use super::config::{Extensions, MTU};
 use super::pdl::{AckSchedule, PsnReuse, ReceiveWindow, SendWindow};
 use super::tal::{Initiator, Target};
 use super::{
@@ -58,6 +58,8 @@ pub struct Connection<A: Slabs> {
     drained_told: bool,
     /// SUPERp-lite: the transaction that the packet sent last was an answer to.
     answered: Option<u16>,
+    /// Whether the extensions are used; `None` until the peer has said whether it has them.
+    ext: Option<bool>,
 }
 
 /// Why a connection could not be created.
@@ -84,6 +86,12 @@ impl<A: Slabs> Connection<A> {
 
     fn allocate(config: &Config, now: u64) -> Option<Self> {
         let window = config.pdl_window_size;
+        let ext = match config.ext {
+            Extensions::Off => Some(false),
+            Extensions::On => Some(true),
+            Extensions::Auto if config.lite => Some(false),
+            Extensions::Auto => None,
+        };
         let send = SendWindow::new(config, now)?;
         let delay = config
             .pdl_delayed_ack_time
@@ -104,7 +112,7 @@ impl<A: Slabs> Connection<A> {
             told: (config.start_psn.wrapping_sub(1), 0),
             nacked: false,
             blocked: None,
-            probe: false,
+            probe: ext.is_none(),
             may_probe: false,
             unanswered: (0, 0),
             reports: [None; REPORTS],
@@ -112,6 +120,7 @@ impl<A: Slabs> Connection<A> {
             broken: None,
             drained_told: false,
             answered: None,
+            ext,
             config: config.clone(),
         })
     }
@@ -122,6 +131,10 @@ impl<A: Slabs> Connection<A> {
     pub fn submit(&mut self, now: u64, request: Request) -> Result<u16, SubmitError> {
         if !self.running() {
             return Err(SubmitError::Stopped);
+        }
+        if self.ext.is_none() {
+            self.initiator.wants_room();
+            return Err(SubmitError::WindowFull);
         }
         let waiting = self.waiting();
         let xid = self.initiator.submit(now, request)?;
@@ -254,7 +267,7 @@ impl<A: Slabs> Connection<A> {
             *counter = counter.wrapping_add(1);
             return Some(event);
         }
-        if self.running() && self.initiator.take_room() {
+        if self.running() && self.ext.is_some() && self.initiator.take_room() {
             return Some(Event::Writable);
         }
         if !self.drained_told && self.initiator.drained() && self.target.drained() {
@@ -311,6 +324,12 @@ impl<A: Slabs> Connection<A> {
         self.config.lite || self.send.heard()
     }
 
+    /// Whether the extensions are used; `None` until the peer has said whether it has them, which only
+    /// [`Extensions::Auto`] waits for. Until then `submit` refuses everything with `WindowFull`.
+    pub fn ext(&self) -> Option<bool> {
+        self.ext
+    }
+
     /// What the connection was created with.
     pub fn config(&self) -> &Config {
         &self.config
@@ -365,7 +384,8 @@ impl<A: Slabs> Connection<A> {
     /// window behind others of this end. An owner that submits only then can pack what gathers
     /// meanwhile; it tries again after each call that changes the connection.
     pub fn ready(&mut self) -> bool {
-        self.initiator.has_slot()
+        self.ext.is_some()
+            && self.initiator.has_slot()
             && (self.config.lite
                 || !self.initiator.has_packet()
                 || self.send.has_room(self.receive.ack_psn()))
@@ -381,12 +401,12 @@ impl<A: Slabs> Connection<A> {
     }
 
     /// The peer owes something even if no packet in flight asks for an acknowledgement: the answer to
-    /// a transaction, an ACK XID, or room in the window.
+    /// a transaction, an ACK XID, room in the window, or what it says of the extensions.
     ///
     /// What it owes may have travelled in a pure ACK, which nobody sends again when it is lost. So the
     /// retransmission timer runs, and when it expires the peer is probed.
     fn waiting(&self) -> bool {
-        self.initiator.waiting() || self.blocked.is_some()
+        self.initiator.waiting() || self.blocked.is_some() || self.ext.is_none()
     }
 
     fn report(&mut self, report: Report) {

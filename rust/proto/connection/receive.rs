@@ -27,7 +27,7 @@ impl<A: Slabs> Connection<A> {
                 return Received::Dropped(report.reason);
             }
         };
-        self.hear(now);
+        self.hear(now, packet);
         self.acknowledged(now, packet, ack);
 
         let (psn, pure) = (packet.pdl().psn, packet.tal().is_pure_ack());
@@ -95,7 +95,7 @@ impl<A: Slabs> Connection<A> {
         }
         // All have the same acknowledgements, and these do nothing twice.
         let (_, ack) = self.judge(first).ok()?;
-        self.hear(now);
+        self.hear(now, first);
         self.acknowledged(now, first, ack);
         if ack != AckCheck::Stale && !self.send.is_known(first.pdl()) {
             return None;
@@ -130,9 +130,15 @@ impl<A: Slabs> Connection<A> {
         self.deliver(now, packet, owner)
     }
 
-    /// Notes that the peer is there.
-    fn hear(&mut self, now: u64) {
+    /// Notes that the peer is there, and, from its first packet, whether it has the extensions.
+    fn hear(&mut self, now: u64, packet: &Packet<'_>) {
         self.unanswered = (0, 0);
+        if self.ext.is_none() {
+            let ext = packet.tal().ext;
+            self.ext = Some(ext);
+            self.probe = false;
+            self.initiator.set_ext(ext);
+        }
         self.send.hear(now);
     }
 

@@ -2,6 +2,7 @@
 //! Packets out.
 
 use super::super::bitmap::SACK_BITS;
+use super::super::config::Extensions;
 use super::super::pdl::{Cause, Content};
 use super::super::wire::{PdlHeader, TalHeader};
 use super::super::{BrokenCause, Code, DropReason, Payload, Report, Slabs, Transmit};
@@ -351,7 +352,11 @@ impl<A: Slabs> Connection<A> {
             retransmit,
             lite: false,
             pdl,
-            tal: TalHeader { ack_xid, ..tal },
+            tal: TalHeader {
+                ext: self.config.ext != Extensions::Off,
+                ack_xid,
+                ..tal
+            },
             payload,
         }
     }

@@ -2,7 +2,7 @@
 //! Initiator: transactions of this end.
 
 use super::super::bitmap::SeqnoBitmaps;
-use super::super::config::Config;
+use super::super::config::{Config, Extensions};
 use super::super::pdl::Content;
 use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
@@ -149,7 +149,7 @@ impl<A: Slabs> Initiator<A> {
             want_room: false,
             last_null: LastNull::No,
             window,
-            ext: config.ext,
+            ext: config.ext == Extensions::On,
             limits: Limits::new(config),
             narrow: Limits::new(config),
             timeout: config.tal_transaction_timeout.saturating_mul(10),
@@ -163,6 +163,11 @@ impl<A: Slabs> Initiator<A> {
     /// Cuts later requests into packets that are `less` bytes shorter than those that the connection began with.
     pub(crate) fn shorten(&mut self, less: u32) {
         self.narrow = self.limits.narrowed(less);
+    }
+
+    /// The peer has the extensions, or has not.
+    pub(crate) fn set_ext(&mut self, ext: bool) {
+        self.ext = ext;
     }
 
     /// A message that has to be one transaction may be as long as ever.
@@ -266,6 +271,11 @@ impl<A: Slabs> Initiator<A> {
         }
     }
 
+    /// The owner was refused, and is told when it may try again.
+    pub(crate) fn wants_room(&mut self) {
+        self.want_room = true;
+    }
+
     fn has_room(&self, op: &ReqOp) -> bool {
         let writes = matches!(
             op,
@@ -340,7 +350,7 @@ impl<A: Slabs> Initiator<A> {
             opcode: opcode as u8,
             seqno,
             xid,
-            ack_xid: 0,
+            ..TalHeader::default()
         };
         let payload = RequestPayload {
             xid,

@@ -2,7 +2,7 @@
 //! Target: transactions of the peer.
 
 use super::super::bitmap::SeqnoBitmaps;
-use super::super::config::Config;
+use super::super::config::{Config, Extensions};
 use super::super::pdl::Content;
 use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
@@ -112,7 +112,7 @@ impl<A: Slabs> Target<A> {
             next_acked_txid: config.start_xid,
             last_null: None,
             window,
-            ext: config.ext,
+            ext: config.ext != Extensions::Off,
             limits: Limits::new(config),
             narrow: Limits::new(config),
         })
@@ -686,7 +686,7 @@ impl<A: Slabs> Target<A> {
                     opcode: Opcode::ReadResponse as u8,
                     seqno,
                     xid,
-                    ack_xid: 0,
+                    ..TalHeader::default()
                 };
                 Some((tal, Payload::Reply(self.reply(xid, read, count, offset)?)))
             }

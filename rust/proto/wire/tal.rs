@@ -6,6 +6,8 @@
 pub struct TalHeader {
     /// Last packet of the request or reply.
     pub eom: bool,
+    /// The sender accepts the extension opcodes [proto 7].
+    pub ext: bool,
     /// Operation headers in the packet, 0..=15.
     pub num_ops: u8,
     /// Operation code of all operations in the packet, see [`super::Opcode`].
@@ -22,10 +24,11 @@ impl TalHeader {
     /// Bytes on the wire.
     pub const LEN: usize = 8;
 
-    /// Decodes a header. Every bit pattern is a header; the reserved bits are ignored.
+    /// Decodes a header. Every bit pattern is a header; the other reserved bits are ignored.
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
         Self {
             eom: b[0] & 0x80 != 0,
+            ext: b[0] & 0x10 != 0,
             num_ops: b[0] & 0x0f,
             opcode: b[1],
             seqno: u16::from_le_bytes([b[2], b[3]]),
@@ -36,7 +39,9 @@ impl TalHeader {
 
     /// Encodes the header.
     pub const fn bytes(&self) -> [u8; Self::LEN] {
-        let first = (if self.eom { 0x80 } else { 0 }) | (self.num_ops & 0x0f);
+        let first = (if self.eom { 0x80 } else { 0 })
+            | (if self.ext { 0x10 } else { 0 })
+            | (self.num_ops & 0x0f);
         let all = first as u64
             | (self.opcode as u64) << 8
             | (self.seqno as u64) << 16

@@ -167,7 +167,7 @@ pub struct Connection {
     #[serde(default)]
     pub spray: bool,
     /// The extension opcodes; both ends alike.
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub ext: bool,
     /// SUPERp-lite: without the packet delivery layer, over SUNH; both ends alike.
     #[serde(default)]

@@ -13,7 +13,7 @@ fn connection_has_the_defaults_of_the_netlink_interface() {
         (Encap::Sunh, 0, 0)
     );
     assert!(conn.ordered_tx && conn.ordered_rx);
-    assert!(!conn.spray && !conn.ext && !conn.lite);
+    assert!(!conn.spray && conn.ext && !conn.lite);
     assert_eq!((conn.start_psn, conn.start_xid), (0, 0));
     // What was left out stays out, so that a configuration told is the one given.
     let told = to_value(&conn).unwrap();

@@ -75,7 +75,7 @@ pub(crate) fn config(input: &mut Input<'_>) -> Config {
         mtu: input.pick([128, 200, 528, 1484]),
         ordered_tx: false,
         ordered_rx: false,
-        ext: input.bit(),
+        ext: input.bit().into(),
         start_psn: input.pick([0, u32::MAX - 20, 1 << 31, (1 << 30) - 3]),
         start_xid: input.pick([0, u16::MAX - 5, 1 << 15]),
         pdl_window_size: window,

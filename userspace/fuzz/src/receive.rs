@@ -41,7 +41,10 @@ pub fn receive(bytes: &[u8]) -> usize {
             0..=7 => {
                 let conn = &end.conn;
                 let max = |op: &_| conn.max_request_len(op);
-                if let Some(request) = end.places.request(input, config.ext, max) {
+                if let Some(request) =
+                    end.places
+                        .request(input, config.ext == superp_proto::Extensions::On, max)
+                {
                     end.submit(now, request);
                 }
             }
@@ -120,6 +123,7 @@ fn hostile(end: &End, input: &mut Input<'_>) -> Vec<u8> {
     let last_xid = last.map_or(end.conn.config().start_xid.wrapping_sub(1), |last| last.xid);
     let mut tal = TalHeader {
         eom: true,
+        ext: false,
         num_ops: u8::from(code > 1),
         opcode: code,
         seqno: 0,

@@ -82,7 +82,7 @@ pub fn schedule(bytes: &[u8]) -> usize {
     };
     let shutdown = first & 4 != 0;
     while !input.is_empty() {
-        pair.act(input, base.ext);
+        pair.act(input, base.ext == superp_proto::Extensions::On);
     }
     pair.rest();
     for (who, end) in pair.ends.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use crate::codec::Writer;
 use crate::object::{octets, ConnState, Counters, Encap, Mac, Object, PortState};
-use crate::uapi::{conn, conn_param, conn_path, conn_stats};
+use crate::uapi::{conn, conn_param, conn_path, conn_stats, extensions};
 use crate::Result;
 use std::net::IpAddr;
 
@@ -79,6 +79,8 @@ pub struct Conn {
     pub ordered_rx: bool,
     /// The extension opcodes are in use.
     pub ext: bool,
+    /// They are if the peer has them; until it has said so, they are not.
+    pub ext_auto: bool,
     /// SUPERp-lite: without the packet delivery layer.
     pub lite: bool,
     /// Partition, 0 for any.
@@ -137,7 +139,8 @@ impl Conn {
             ordered_tx: o.int(conn::ORDERED_TX) == Some(1u8),
             spray: o.int(conn::SPRAY) == Some(1u8),
             ordered_rx: o.int(conn::ORDERED_RX) == Some(1u8),
-            ext: o.int(conn::EXT) == Some(1u8),
+            ext: o.int(conn::EXT_USED) == Some(1u8),
+            ext_auto: o.int(conn::EXT).map(u8::into) == Some(extensions::AUTO),
             lite: o.int(conn::LITE) == Some(1u8),
             partition: o.int(conn::PARTITION).unwrap_or(0),
             tclass: o.int(conn::TCLASS).unwrap_or(0),
@@ -198,7 +201,7 @@ pub struct ConnSpec {
     pub spray: Option<bool>,
     /// The peer's packets are delivered in order.
     pub ordered_rx: Option<bool>,
-    /// Use the extension opcodes.
+    /// Use the extension opcodes; if the peer has them, when it is left out.
     pub ext: Option<bool>,
     /// SUPERp-lite: `remote_cid` must be 0 then.
     pub lite: Option<bool>,

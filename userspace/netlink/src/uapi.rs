@@ -42,6 +42,18 @@ pub mod port_encap {
     pub const NAMES: &[(u32, &str)] = &[(SUNH, "sunh"), (UDP, "udp")];
 }
 
+/// Whether a connection uses the extension opcodes.
+pub mod extensions {
+    /// No.
+    pub const OFF: u32 = 0;
+    /// Yes. The peer must be configured alike.
+    pub const ON: u32 = 1;
+    /// If the peer has them. Requests wait until it has said so.
+    pub const AUTO: u32 = 2;
+    /// Every value with its name.
+    pub const NAMES: &[(u32, &str)] = &[(OFF, "off"), (ON, "on"), (AUTO, "auto")];
+}
+
 /// Values of `port-state`.
 pub mod port_state {
     /// `down`.
@@ -451,8 +463,8 @@ pub mod conn {
     pub const ORDERED_TX: u16 = 9;
     /// Packets of the peer are delivered in order; 1 when absent. (u8)
     pub const ORDERED_RX: u16 = 10;
-    /// The peer speaks the extension opcodes: transfers under 16 bytes and messages longer
-    /// than a transaction; 0 when absent. Both sides must be configured alike. (u8)
+    /// The extension opcodes: transfers under 16 bytes, messages longer than a transaction,
+    /// atomics, immediate data. Auto when absent. (u8)
     pub const EXT: u16 = 11;
     /// Partition of the connection, 0 for any. A region is accessible only to connections
     /// of its own partition. (u32)
@@ -505,6 +517,9 @@ pub mod conn {
     /// made now. It is less than mtu when a path over UDP has turned out to take less.
     /// (u32)
     pub const PATH_MTU: u16 = 28;
+    /// In a reply, 1 when the extensions are used, 0 when they are not; absent until the
+    /// peer has said whether it has them. (u8)
+    pub const EXT_USED: u16 = 29;
     /// Every attribute of the set.
     pub const ATTRS: &[super::Attr] = &[
         super::Attr {
@@ -645,6 +660,11 @@ pub mod conn {
         super::Attr {
             number: PATH_MTU,
             name: "path-mtu",
+            nested: None,
+        },
+        super::Attr {
+            number: EXT_USED,
+            name: "ext-used",
             nested: None,
         },
     ];

@@ -116,7 +116,7 @@ impl Random {
         Self {
             left: count,
             mtu: config.mtu.into(),
-            ext: config.ext,
+            ext: config.ext != superp_proto::Extensions::Off,
             bad: rng.pick(&[0, 0, 100]),
             rest: rng.pick(&[0, 10_000, 2_000_000, 50_000_000]),
             shutdown,

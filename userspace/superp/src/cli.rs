@@ -255,8 +255,11 @@ pub(crate) enum ConnVerb {
     /// Create a connection: superp conn add [CID] KEY VALUE...
     ///
     /// For example: superp conn add 64 peer 10.23.0.1 peer-cid 47 encap sunh dev veth0 local
-    /// 10.23.0.2 ext on window 256. The peer needs the mirror image. It answers the peer at once;
+    /// 10.23.0.2 window 256. The peer needs the mirror image. It answers the peer at once;
     /// "superp conn start" opens it for the programs of this node.
+    ///
+    /// "ext auto", the default, uses the extensions (messages of any length, atomics, immediate data)
+    /// if the peer has them; "ext off" speaks nothing but version 0.4 of the protocol.
     ///
     /// Over several devices: superp conn add 64 peer 10.23.0.1 peer-cid 47 path veth0 path veth1. With
     /// "ordered off spray on" every path that is up carries packets, else one of them does.

@@ -311,7 +311,12 @@ fn spec(
                 remote_addr: None,
                 lladdr: None,
             }),
-            "ext" => spec.ext = Some(switch(key, text)?),
+            "ext" if text == "auto" => spec.ext = None,
+            "ext" => {
+                spec.ext = Some(
+                    switch(key, text).map_err(|_| format!("{key} {text}: not on, off or auto"))?,
+                )
+            }
             "lite" => spec.lite = Some(switch(key, text)?),
             "ordered" => {
                 spec.ordered_tx = Some(switch(key, text)?);

@@ -17,6 +17,7 @@ fn headers(opcode: Opcode, op: Op, n: u16, eom: bool) -> Vec<u8> {
         sack: 0,
     };
     let tal = TalHeader {
+        ext: false,
         eom,
         num_ops: 1,
         opcode: opcode as u8,

@@ -143,6 +143,7 @@ impl Fake {
             spray: spec.spray.unwrap(),
             ordered_rx: spec.ordered_rx.unwrap(),
             ext: spec.ext.unwrap(),
+            ext_auto: false,
             lite: spec.lite.unwrap(),
             partition: spec.partition.unwrap(),
             tclass: spec.tclass.unwrap(),

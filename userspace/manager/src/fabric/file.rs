@@ -56,7 +56,7 @@ pub(super) struct Connections {
     pub(super) order: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) spray: Option<Spanned<bool>>,
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub(super) ext: bool,
     #[serde(default)]
     pub(super) partition: u32,
@@ -95,4 +95,8 @@ fn remedy(cause: &str) -> &'static str {
     } else {
         "the file is TOML, see https://toml.io; texts stand in double quotes"
     }
+}
+
+fn yes() -> bool {
+    true
 }

@@ -14,7 +14,7 @@ use superp_proto::{
 
 fn ext() -> Config {
     Config {
-        ext: true,
+        ext: true.into(),
         ..Config::default()
     }
 }
@@ -145,6 +145,7 @@ fn inject(pair: &mut Pair, to: usize, opcode: Opcode, xid: u16, rest: &[u8]) -> 
         ..PdlHeader::default()
     };
     let tal = TalHeader {
+        ext: false,
         eom: true,
         num_ops: 1,
         opcode: opcode as u8,

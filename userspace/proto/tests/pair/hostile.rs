@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::work::Work;
 use crate::{seeds, MS, US};
 use superp_proto::wire::{PdlHeader, TalHeader, HEADERS_MAX};
-use superp_proto::{Code, Config, Payload};
+use superp_proto::{Code, Config, Extensions, Payload};
 
 const OPCODES: [u8; 14] = [0, 0, 1, 2, 8, 9, 10, 11, 12, 0xc0, 0xc1, 0xc2, 0xc3, 77];
 
@@ -19,7 +19,7 @@ fn config(rng: &mut Rng) -> Config {
         mtu: rng.pick(&[128, 568, 1484]),
         ordered_tx: rng.chance(500),
         ordered_rx: rng.chance(500),
-        ext: rng.chance(700),
+        ext: rng.chance(700).into(),
         start_psn: rng.pick(&[0, u32::MAX - 3]),
         start_xid: rng.pick(&[0, u16::MAX - 3]),
         pdl_window_size: rng.pick(&[16, 33, 1024]),
@@ -58,6 +58,7 @@ fn packet(rng: &mut Rng, last: &PdlHeader, tal: &TalHeader, sent: &PdlHeader) ->
         _ => rng.pick(&[1, 1, 1, 2, 8, 15, 0]),
     };
     let tal = TalHeader {
+        ext: false,
         eom: rng.chance(500),
         num_ops,
         opcode,
@@ -115,7 +116,13 @@ fn survive(seed: u64) {
         LinkConfig::default(),
         seed,
     );
-    let mut work = Work::new(A, Rng::new(rng.next()), 1000, config.ext, 0);
+    let mut work = Work::new(
+        A,
+        Rng::new(rng.next()),
+        1000,
+        config.ext == Extensions::On,
+        0,
+    );
     let mut expected = PdlHeader {
         psn: config.start_psn,
         ..PdlHeader::default()
@@ -188,7 +195,8 @@ fn corrupted(seed: u64) {
         ..LinkConfig::default()
     };
     let mut pair = Pair::new([config.clone(), config.clone()], link, seed);
-    let mut work = [A, B].map(|end| Work::new(end, Rng::new(seed), 40, config.ext, 0));
+    let mut work =
+        [A, B].map(|end| Work::new(end, Rng::new(seed), 40, config.ext == Extensions::On, 0));
     for _ in 0..2000 {
         for (end, work) in [A, B].into_iter().zip(&mut work) {
             if pair.ends[end].broken.is_none() {

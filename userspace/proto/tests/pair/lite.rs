@@ -102,7 +102,7 @@ fn shortest_blocks_arrive_as_long_as_they_were_sent() {
         ),
     ] {
         let mut pair = Pair::clean(&Config {
-            ext: true,
+            ext: true.into(),
             ..config()
         });
         assert_eq!(pair.ends[A].conn.min_request_len(&op), min);

@@ -134,7 +134,7 @@ fn packet_made_from_the_one_before_is_the_one_made_anew() {
     seeds(200, |seed| {
         let mut rng = Rng::new(seed);
         let config = Config {
-            ext: true,
+            ext: true.into(),
             mtu: rng.pick(&[256, 600, 1500]),
             pdl_window_size: rng.pick(&[16, 32, 256]),
             pdl_receive_win: 16,

@@ -6,7 +6,7 @@ use crate::pair::{Cpu, Pair, A, B};
 use crate::rng::Rng;
 use crate::work::Work;
 use crate::{seeds, MS, SECOND, US};
-use superp_proto::{Config, DropReason};
+use superp_proto::{Config, DropReason, Extensions};
 
 fn config(rng: &mut Rng) -> Config {
     let window = rng.pick(&[16, 32, 33, 100, 1024]);
@@ -15,7 +15,7 @@ fn config(rng: &mut Rng) -> Config {
         mtu: rng.pick(&[528, 568, 1452, 1484, 4056, 8992]),
         ordered_tx: false,
         ordered_rx: false,
-        ext: rng.chance(500),
+        ext: rng.pick(&[Extensions::Off, Extensions::On, Extensions::Auto]),
         start_psn: rng.pick(&[0, u32::MAX - 20, 1 << 31, u32::MAX]),
         start_xid: rng.pick(&[0, u16::MAX - 5, 1 << 15]),
         pdl_window_size: window,
@@ -58,6 +58,7 @@ fn run_lite(seed: u64) {
     let mut rng = Rng::new(seed);
     let base = Config {
         lite: true,
+        ext: rng.chance(500).into(),
         start_psn: 0,
         tal_transaction_timeout: SECOND / 10,
         ..config(&mut rng)
@@ -89,7 +90,15 @@ fn schedule(mut rng: Rng, base: Config, link: LinkConfig) {
     }
     let count = if heavy { 15 } else { 60 };
     let failing = rng.pick(&[0, 100]);
-    let mut work = [A, B].map(|end| Work::new(end, Rng::new(rng.next()), count, base.ext, failing));
+    let mut work = [A, B].map(|end| {
+        Work::new(
+            end,
+            Rng::new(rng.next()),
+            count,
+            base.ext != Extensions::Off,
+            failing,
+        )
+    });
     let limit = 3600 * SECOND;
     loop {
         for work in &mut work {

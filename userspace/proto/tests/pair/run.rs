@@ -331,7 +331,7 @@ fn run_does_what_each_packet_by_itself_would_do() {
         let start_psn = rng.pick(&[psn, u32::MAX - 50]);
         let start_xid = rng.pick(&[xid, u16::MAX - 5]);
         let config = Config {
-            ext: true,
+            ext: true.into(),
             mtu: rng.pick(&[256, 600, 1500]),
             pdl_window_size: rng.pick(&[16, 32, 256]),
             pdl_receive_win: 32,
@@ -414,7 +414,7 @@ fn fresh(config: &Config) -> Subject {
 #[test]
 fn run_of_an_operation_that_is_off_is_refused() {
     let mut sender = fresh(&Config {
-        ext: true,
+        ext: true.into(),
         ..Config::default()
     });
     let op = ReqOp::WriteExt {
@@ -433,7 +433,7 @@ fn run_of_an_operation_that_is_off_is_refused() {
     let packets = all(&mut sender);
     assert!(packets.len() > 2);
     let mut target = Twins::new(&Config {
-        ext: false,
+        ext: false.into(),
         ..Config::default()
     });
     target.take(0, packets);

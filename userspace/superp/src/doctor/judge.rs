@@ -628,6 +628,9 @@ fn recreate(conn: &Conn, params: &[Param]) -> String {
             .map_or(String::new(), |mac| format!(" lladdr {mac}"));
         format!(" peer {} local {}{mac}", path.remote_addr, path.local_addr)
     };
+    if !conn.ext_auto {
+        words += &format!(" ext {}", switch(conn.ext));
+    }
     // The settings of a path follow it, those of the connection do not mind.
     for path in &conn.paths {
         if let Some(dev) = &path.ifname {
@@ -637,7 +640,6 @@ fn recreate(conn: &Conn, params: &[Param]) -> String {
         words += &ends(path);
     }
     for (name, on, default) in [
-        ("ext", conn.ext, false),
         ("lite", conn.lite, false),
         ("ordered-tx", conn.ordered_tx, true),
         ("ordered-rx", conn.ordered_rx, true),

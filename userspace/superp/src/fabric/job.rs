@@ -61,9 +61,9 @@ pub(crate) struct Settings {
     /// Every packet is another flow to the network.
     #[arg(long)]
     spray: bool,
-    /// With the extension opcodes.
-    #[arg(long)]
-    ext: bool,
+    /// Whether the extension opcodes are used; they are if this is left out.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    ext: Option<bool>,
     /// Traffic Class.
     #[arg(long)]
     tclass: Option<u8>,
@@ -87,7 +87,7 @@ impl From<Settings> for JobSettings {
             encap: settings.encap,
             order: settings.order,
             spray: settings.spray.then_some(true),
-            ext: settings.ext.then_some(true),
+            ext: settings.ext,
             tclass: settings.tclass,
             hop_limit: settings.hop_limit,
             mtu: settings.mtu,

@@ -16,7 +16,7 @@ use superp_proto::{Config, Received, ReqOp};
 
 fn ext() -> Config {
     Config {
-        ext: true,
+        ext: true.into(),
         ..Config::default()
     }
 }
@@ -72,6 +72,7 @@ fn pdl(psn: u32, ack_psn: u32) -> PdlHeader {
 
 fn tal(opcode: Opcode, eom: bool, num_ops: u8, seqno: u16, xid: u16) -> TalHeader {
     TalHeader {
+        ext: false,
         eom,
         num_ops,
         opcode: opcode as u8,

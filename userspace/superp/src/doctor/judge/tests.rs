@@ -38,6 +38,7 @@ fn conn() -> Conn {
         spray: false,
         ordered_rx: true,
         ext: true,
+        ext_auto: false,
         lite: false,
         partition: 0,
         tclass: 0,
@@ -441,8 +442,8 @@ fn connection_that_let_go_of_its_device_is_created_again_as_it_was() {
         "connection",
         "1",
         Some(
-            "superp conn del 1 && superp conn add 1 peer-cid 7 encap sunh dev eth0 peer 10.23.0.2 \
-             local 10.23.0.1 ext on partition 0 tclass 0 hop-limit 15 flow-label 5 mtu 8992 \
+            "superp conn del 1 && superp conn add 1 peer-cid 7 encap sunh ext on dev eth0 peer 10.23.0.2 \
+             local 10.23.0.1 partition 0 tclass 0 hop-limit 15 flow-label 5 mtu 8992 \
              start-psn 2147483748 b_y 2 && superp conn start 1",
         ),
     );
