@@ -261,10 +261,15 @@ pub(super) fn meet(
                 .map_err(|error| Failure::io(args.peer, &error));
         }
         let waited = start.elapsed();
-        if stop.wanted()
-            || args
-                .timeout
-                .is_some_and(|limit| waited.as_secs_f64() >= limit)
+        if stop.wanted() {
+            return Err(Failure::new(format!(
+                "interrupted before {} came",
+                args.peer
+            )));
+        }
+        if args
+            .timeout
+            .is_some_and(|limit| waited.as_secs_f64() >= limit)
         {
             let text = format!(
                 "{} did not come within {:.0} s",

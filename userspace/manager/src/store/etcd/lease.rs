@@ -90,7 +90,7 @@ impl Lease {
             let asked = Instant::now();
             let why = match tokio::time::timeout(REQUEST, leases.keep_alive(self.id)).await {
                 Ok(Ok(_)) => {
-                    self.set(asked + ttl);
+                    self.extend(asked + ttl);
                     pause = ttl / 3;
                     continue;
                 }
@@ -107,6 +107,14 @@ impl Lease {
             }
             tracing::warn!("the lease is not renewed yet: {why}");
             pause = Duration::from_millis(200);
+        }
+    }
+
+    /// It was renewed, unless it has been given back meanwhile.
+    pub(super) fn extend(&self, until: Instant) {
+        let mut lasts = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.over.borrow().is_none() {
+            *lasts = until;
         }
     }
 
@@ -138,8 +146,10 @@ impl Lease {
 
     /// Gives it back, so that the next manager need not wait. This one leads no more, whether etcd answers or not.
     pub fn resign(&self) {
-        self.set(Instant::now());
+        let mut lasts = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        *lasts = Instant::now();
         self.over.send_replace(Some("it was given back".into()));
+        drop(lasts);
         let (mut leases, id) = (self.client.leases(), self.id);
         if let Err(error) = self.client.wait(async move { leases.revoke(id).await }) {
             tracing::warn!("the lease is not given back, and ends by itself: {error}");

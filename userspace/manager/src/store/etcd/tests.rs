@@ -103,6 +103,9 @@ fn one_manager_leads_and_the_next_when_its_lease_is_over() {
     first.probe(term).unwrap();
     lease.resign();
     assert!(fails(first.leads()).contains("leads no more"));
+    // The answer to a renewal that was under way.
+    lease.extend(Instant::now() + LIMIT);
+    assert!(fails(first.leads()).contains("leads no more"));
     assert!(matches!(first.probe(term), Err(StoreError::Lost(_))));
     let Campaign::Won(lease) = second.campaign("http://two", ttl).unwrap() else {
         panic!("nobody leads");
