@@ -93,7 +93,8 @@ static inline int sides_begin(struct sides *sides, const struct conn_options *op
 	sides->cid = conn_id();
 	/* A link that is cut for a while, in a slow home, is not dead. */
 	if (!sides->local || !sides->remote ||
-	    node_param(&node_a, "pdl_dead_time", "60000000000"))
+	    node_param(&node_a, "pdl_dead_time", "60000000000") ||
+	    node_param(&node_b, "pdl_dead_time", "60000000000"))
 		return -1;
 	return sides_up(sides);
 }
@@ -102,6 +103,7 @@ static inline void sides_end(struct sides *sides)
 {
 	link_clean();
 	node_param(&node_a, "pdl_dead_time", "5000000000");
+	node_param(&node_b, "pdl_dead_time", "5000000000");
 	node_param(&node_a, "tal_max_ops_per_pkt", "8");
 	node_param(&node_a, "tal_max_pkt_per_trans", "32");
 	sides_down(sides);

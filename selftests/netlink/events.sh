@@ -103,7 +103,7 @@ carrier() {
 
 broken_connection() {
 	fresh
-	on "$nodeA" superp conn add 66 peer 10.23.0.2 peer-cid 66 tal_transaction_timeout 20000000 || return 1
+	on "$nodeA" superp conn add 66 peer 10.23.0.2 peer-cid 66 ext off tal_transaction_timeout 20000000 || return 1
 	on "$nodeA" superp conn start 66 || return 1
 	# Nobody there answers.
 	! on "$nodeA" timeout 20 superp ping 10.23.0.2 --cid 66 -c 1 -W 15 || return 1

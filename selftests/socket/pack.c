@@ -48,6 +48,7 @@ FIXTURE_SETUP(pack)
 
 	/* A link that is cut for a while, in a slow home, is not dead. */
 	ASSERT_EQ(0, node_param(&node_a, "pdl_dead_time", "60000000000"));
+	ASSERT_EQ(0, node_param(&node_b, "pdl_dead_time", "60000000000"));
 	self->cid = conn_id();
 	ASSERT_EQ(0, pair_up(self->cid, &variant->options, &self->a, &self->b));
 	self->local = mr_memory(self->a, AREA, SUPERP_ACCESS_MASK, &self->local_mr);
@@ -62,6 +63,7 @@ FIXTURE_TEARDOWN(pack)
 {
 	link_clean();
 	node_param(&node_a, "pdl_dead_time", "2000000000");
+	node_param(&node_b, "pdl_dead_time", "2000000000");
 	node_param(&node_a, "tal_max_ops_per_pkt", "8");
 	close(self->a);
 	close(self->b);

@@ -10,7 +10,7 @@ use crate::sim::{Plan, Renewal, Sim};
 use crate::source::{Random, Source};
 use crate::work::Work;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use superp_proto::{Config, Extensions};
+use superp_proto::Config;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -137,7 +137,7 @@ fn config(rng: &mut Rng) -> Config {
     let window = rng.pick(&[16, 32, 32, 33, 100, 1024]);
     Config {
         mtu: rng.pick(&[528, 568, 1452, 1484, 4056]),
-        ext: rng.pick(&[Extensions::Off, Extensions::On, Extensions::Auto]),
+        ext: rng.chance(500).into(),
         start_psn: rng.pick(&[0, u32::MAX - 20, 1 << 31, u32::MAX]),
         start_xid: rng.pick(&[0, u16::MAX - 5, 1 << 15]),
         pdl_window_size: window,
