@@ -389,7 +389,8 @@ def closed_window():
         same(packet.psn, psn, "PSN")
         for _ in range(3):
             if again := p.link.receive(0.02):
-                same(again.psn, psn, "PSN while the window is closed")
+                # One before it was sent again while this script was slow.
+                assert again.psn <= psn, f"PSN {again.psn} while the window ends at {psn}"
         p.see(packet)
         p.ack_xid = 1 if packet.eom else 0
         p.send(NOOP, eom=False, window=1)
