@@ -27,9 +27,9 @@ pub(crate) const PATHS_MAX: usize = 4;
 /// Time for which a path that could not take a packet is left alone, ns.
 const AVOID_TIME: u64 = 1_000_000_000;
 
-/// Retransmission timeouts in a row after which a peer may have another Ethernet address: half a
-/// second and more, so that a path that loses much does not count as silent.
-const DOUBTFUL: u32 = 4;
+/// Retransmission timeouts in a row after which the peer's Ethernet address is probed: half a second
+/// and more, so that a path that loses much does not count as silent.
+const SUSPECT_TIMEOUTS: u32 = 4;
 
 /// Both ends of a path, addresses as in [`super::ConnParams`].
 pub(crate) struct Ends {
@@ -255,8 +255,8 @@ impl Ways {
     /// Nothing was acknowledged for the time of a retransmission: the path may be dead further on.
     pub(super) fn timed_out(&mut self) {
         self.timeouts = self.timeouts.saturating_add(1);
-        if self.timeouts % DOUBTFUL == 0 {
-            self.paths().for_each(Path::doubt);
+        if self.timeouts % SUSPECT_TIMEOUTS == 0 {
+            self.paths().for_each(Path::suspect);
         }
         if self.usable & bit(self.last) != 0 {
             self.start = self.last.saturating_add(1);

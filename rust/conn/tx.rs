@@ -107,6 +107,13 @@ impl Inner {
         self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
+    /// Whether version 0.4 has a way for such a message: it was taken before the peer had said what it has.
+    fn is_strict(&self, len: u32, imm: Option<u32>) -> bool {
+        imm.is_none()
+            && len >= self.proto.min_request_len(&STRICT_SEND)
+            && u64::from(len) <= self.proto.max_request_len(&STRICT_SEND)
+    }
+
     fn message_op(&self, qp: u32, offset: u64, len: u32, mark: Mark, start: bool) -> ReqOp {
         if self.proto.ext() == Some(true) {
             ReqOp::SendQpExt {
@@ -157,6 +164,9 @@ impl Inner {
         let (like, solicited) = (active.work.like(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
+            WorkOp::Send { imm } if self.proto.ext() != Some(true) && !self.is_strict(total, imm) => {
+                return Part::Failed(Code::EXTENSION_NOT_ENABLED);
+            }
             WorkOp::Send { imm } => {
                 // Not of what follows: where the first part was refused, that has to be, too.
                 let start = start && submitted == 0;
@@ -249,6 +259,9 @@ impl Inner {
             Ok(_) => {}
             Err(SubmitError::WindowFull) => return Part::Full,
             Err(SubmitError::Stopped) => return Part::Failed(Code::ABORTED),
+            Err(SubmitError::NeedsExt | SubmitError::TooShort { .. }) => {
+                return Part::Failed(Code::EXTENSION_NOT_ENABLED)
+            }
             Err(_) => return Part::Failed(Code::RESOURCES),
         }
         if let Some(active) = self.flows.active(index) {

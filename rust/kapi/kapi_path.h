@@ -69,7 +69,7 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
 void superp_path_free(struct superp_path *path);
 void superp_path_resolve(struct superp_path *path);
 void superp_path_confirm(struct superp_path *path);
-void superp_path_doubt(struct superp_path *path);
+void superp_path_suspect(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 bool superp_path_was_narrow(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);

@@ -174,9 +174,9 @@ impl Path {
 
     /// The peer has been silent for a while: its Ethernet address is asked for again. Process context
     /// or softirq; does not wait for the answer.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn suspect(&self) {
         // SAFETY: By the type invariant.
-        unsafe { c::superp_path_doubt(self.0.as_ptr()) }
+        unsafe { c::superp_path_suspect(self.0.as_ptr()) }
     }
 
     /// The peer has acknowledged something: its Ethernet address needs no probing for a while. Any

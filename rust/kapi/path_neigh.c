@@ -55,7 +55,7 @@ void superp_path_resolve(struct superp_path *path)
 }
 
 /**
- * superp_path_doubt - the peer has been silent for several retransmissions
+ * superp_path_suspect - the peer has been silent for several retransmissions
  * @path: the path
  *
  * It may have another Ethernet address now. An entry would be believed for half a minute, longer than
@@ -64,7 +64,7 @@ void superp_path_resolve(struct superp_path *path)
  *
  * Context: process or softirq; does not wait for the answer.
  */
-void superp_path_doubt(struct superp_path *path)
+void superp_path_suspect(struct superp_path *path)
 {
 	struct neighbour *neigh;
 

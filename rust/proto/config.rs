@@ -22,10 +22,9 @@ const LITE_TIMEOUT: Param = Param {
 };
 
 /// Whether the extension opcodes may be sent and are accepted [proto 7].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extensions {
     /// Neither. Nothing but version 0.4 of the protocol goes over the wire.
-    #[default]
     Off,
     /// Both, whatever the peer says.
     On,

@@ -12,16 +12,14 @@ trap nodes_down EXIT
 nothing() { [ "$(node_count "$1" qps) $(node_count "$1" regions)" = "0 0" ]; }
 nothing_left() { nodes_wait 5 nothing "$nodeA" && nodes_wait 5 nothing "$nodeB"; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
-# As a terminal does: a script's own background commands ignore the signal.
-interruptible() { exec python3 -c 'import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-os.execvp(sys.argv[1], sys.argv[1:])' "$@"; }
+# As from a terminal: what a script starts in the background ignores the signal.
+from_terminal=(env --default-signal=INT ip netns exec)
 
 # interrupted NODE READY COMMAND…: READY is a condition that says that it is under way.
 interrupted() {
 	local command status=0
 	rm -f /tmp/said
-	(interruptible ip netns exec "$1" "${@:3}") >/tmp/said 2>&1 & command=$!
+	"${from_terminal[@]}" "$1" "${@:3}" >/tmp/said 2>&1 & command=$!
 	nodes_wait 10 eval "$2" || { cat /tmp/said; kill -KILL "$command"; return 1; }
 	kill -INT "$command"
 	nodes_wait 5 ended "$command" || { echo "still there after the signal"; cat /tmp/said; kill -KILL "$command"; return 1; }
@@ -33,11 +31,11 @@ interrupted() {
 }
 a_while() { sleep 0.5; }
 
-# served COMMAND… --: a client of "superp perf serve".
+# served OPERATION…: a client of "superp perf serve".
 served() {
 	local serve status=0
 	rm -f /tmp/served
-	(interruptible ip netns exec "$nodeB" superp perf serve) >/tmp/served 2>&1 & serve=$!
+	"${from_terminal[@]}" "$nodeB" superp perf serve >/tmp/served 2>&1 & serve=$!
 	nodes_wait 10 test -s /tmp/served || return 1
 	interrupted_client "$@" || status=1
 	kill -INT "$serve"
@@ -48,7 +46,7 @@ served() {
 }
 interrupted_client() {
 	local client status=0
-	(interruptible ip netns exec "$nodeA" superp perf "$@") >/tmp/said 2>&1 & client=$!
+	"${from_terminal[@]}" "$nodeA" superp perf "$@" >/tmp/said 2>&1 & client=$!
 	a_while
 	kill -INT "$client"
 	nodes_wait 5 ended "$client" || { cat /tmp/said; kill -KILL "$client"; return 1; }

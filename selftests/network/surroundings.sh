@@ -20,10 +20,11 @@ both() {
 	local node
 	for node in "$nodeA" "$nodeB"; do "$@" "$node" || return 1; done
 }
-# connected WAY [OPTION…]: a connection of the next id.
+# connected WAY [OPTION…]: a connection of the next id. It is given up later than by default, for machines that do other
+# things, and earlier than the kernel by itself asks for an Ethernet address again.
 connected() {
 	cid=$((cid + 1))
-	connect "$1" "$cid" ext on "${@:2}"
+	connect "$1" "$cid" ext on pdl_dead_time 15s "${@:2}"
 }
 # moves PEER COUNT [BYTES]
 moves() { "$xfer" mixed "$nodeA" "$nodeB" "$1" "$cid" write,read,send "$2" "${3:-60000}" 8; }

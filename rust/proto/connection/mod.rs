@@ -132,9 +132,15 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return Err(SubmitError::Stopped);
         }
-        if self.ext.is_none() {
-            self.initiator.wants_room();
-            return Err(SubmitError::WindowFull);
+        match self.ext {
+            None => {
+                self.initiator.wants_room();
+                return Err(SubmitError::WindowFull);
+            }
+            Some(false) if request.op.opcode().is_extension() => {
+                return Err(SubmitError::NeedsExt);
+            }
+            _ => {}
         }
         let waiting = self.waiting();
         let xid = self.initiator.submit(now, request)?;

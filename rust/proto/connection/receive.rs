@@ -134,10 +134,8 @@ impl<A: Slabs> Connection<A> {
     fn hear(&mut self, now: u64, packet: &Packet<'_>) {
         self.unanswered = (0, 0);
         if self.ext.is_none() {
-            let ext = packet.tal().ext;
-            self.ext = Some(ext);
+            self.ext = Some(packet.tal().ext);
             self.probe = false;
-            self.initiator.set_ext(ext);
         }
         self.send.hear(now);
     }

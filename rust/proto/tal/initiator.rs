@@ -2,7 +2,7 @@
 //! Initiator: transactions of this end.
 
 use super::super::bitmap::SeqnoBitmaps;
-use super::super::config::{Config, Extensions};
+use super::super::config::Config;
 use super::super::pdl::Content;
 use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
@@ -116,7 +116,6 @@ pub(crate) struct Initiator<A: Slabs> {
     want_room: bool,
     last_null: LastNull,
     window: u32,
-    ext: bool,
     limits: Limits,
     /// Those for the packets that the path takes now.
     narrow: Limits,
@@ -149,7 +148,6 @@ impl<A: Slabs> Initiator<A> {
             want_room: false,
             last_null: LastNull::No,
             window,
-            ext: config.ext == Extensions::On,
             limits: Limits::new(config),
             narrow: Limits::new(config),
             timeout: config.tal_transaction_timeout.saturating_mul(10),
@@ -163,11 +161,6 @@ impl<A: Slabs> Initiator<A> {
     /// Cuts later requests into packets that are `less` bytes shorter than those that the connection began with.
     pub(crate) fn shorten(&mut self, less: u32) {
         self.narrow = self.limits.narrowed(less);
-    }
-
-    /// The peer has the extensions, or has not.
-    pub(crate) fn set_ext(&mut self, ext: bool) {
-        self.ext = ext;
     }
 
     /// A message that has to be one transaction may be as long as ever.
@@ -228,9 +221,6 @@ impl<A: Slabs> Initiator<A> {
     pub(crate) fn submit(&mut self, now: u64, request: Request) -> Result<u16, SubmitError> {
         if self.shutting_down() {
             return Err(SubmitError::Stopped);
-        }
-        if request.op.opcode().is_extension() && !self.ext {
-            return Err(SubmitError::NeedsExt);
         }
         // What was measured before the path became narrow goes in the packets that it was measured for.
         let layout = match self.narrow.layout(&request) {
