@@ -107,11 +107,14 @@ impl Inner {
         self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
-    /// Whether version 0.4 has a way for such a message: it was taken before the peer had said what it has.
-    fn is_strict(&self, len: u32, imm: Option<u32>) -> bool {
-        imm.is_none()
-            && len >= self.proto.min_request_len(&STRICT_SEND)
-            && u64::from(len) <= self.proto.max_request_len(&STRICT_SEND)
+    /// Whether such a message can be sent: it may have been taken before the peer had said that it has
+    /// no extensions.
+    fn can_send(&self, len: u32, imm: Option<u32>) -> bool {
+        let strict = || {
+            len >= self.proto.min_request_len(&STRICT_SEND)
+                && u64::from(len) <= self.proto.max_request_len(&STRICT_SEND)
+        };
+        self.proto.ext() == Some(true) || (imm.is_none() && strict())
     }
 
     fn message_op(&self, qp: u32, offset: u64, len: u32, mark: Mark, start: bool) -> ReqOp {
@@ -164,7 +167,7 @@ impl Inner {
         let (like, solicited) = (active.work.like(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
-            WorkOp::Send { imm } if self.proto.ext() != Some(true) && !self.is_strict(total, imm) => {
+            WorkOp::Send { imm } if !self.can_send(total, imm) => {
                 return Part::Failed(Code::EXTENSION_NOT_ENABLED);
             }
             WorkOp::Send { imm } => {
