@@ -93,6 +93,21 @@ nodes_netem() {
 	fi
 }
 
+# nodes_acquainted: both know for good which Ethernet address the other has. For tests that let a direction lose
+# everything, which in a slow home outlives an entry of the neighbour table.
+nodes_acquainted() {
+	nodes_neighbour "$nodeA" "$nodeB" 2
+	nodes_neighbour "$nodeB" "$nodeA" 1
+}
+
+# nodes_neighbour NODE PEER ID: the addresses that nodes_address gave to PEER.
+nodes_neighbour() {
+	local mac
+	mac=$(ip netns exec "$2" cat /sys/class/net/eth0/address)
+	ip -n "$1" neigh replace "10.23.0.$3" lladdr "$mac" dev eth0 nud permanent
+	ip -n "$1" neigh replace "fd23::$3" lladdr "$mac" dev eth0 nud permanent
+}
+
 # nodes_wait SECONDS COMMAND…: until the command succeeds; fails when the time is over, which is that of an idle
 # machine: emulated and checked homes, and those that do other things as well, get more.
 nodes_wait() {

@@ -307,7 +307,7 @@ static inline int nodes_up(int mtu)
 	int found;
 
 	snprintf(command, sizeof(command),
-		 "bash -euc '. lib/nodes.sh; nodes_up %d >&2; echo $nodeA $nodeB'",
+		 "bash -euc '. lib/nodes.sh; nodes_up %d >&2; nodes_acquainted; echo $nodeA $nodeB'",
 		 mtu);
 	shell = popen(command, "r");
 	if (!shell)

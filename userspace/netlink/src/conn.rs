@@ -322,6 +322,7 @@ mod tests {
     fn connection_asked_for_reads_back_as_the_connection_told() {
         let bytes = attrs(|to| {
             spec().write(to);
+            to.put_u8(conn::EXT_USED, 1);
             to.put_u32(conn::STATE, conn_state::BROKEN);
             to.put_text(conn::CAUSE, "peer does not answer");
             to.nest(conn::STATS, |stats| {
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(conn.ifindex, Some(3));
         assert_eq!(conn.remote_addr.to_string(), "2001:db8::1");
         assert_eq!(conn.lladdr.unwrap().to_string(), "02:00:00:00:00:01");
-        assert!(conn.ordered_tx && !conn.ordered_rx && conn.ext);
+        assert!(conn.ordered_tx && !conn.ordered_rx && conn.ext && !conn.ext_auto);
         assert_eq!((conn.partition, conn.tclass, conn.hop_limit), (7, 0x2b, 15));
         assert_eq!((conn.flow_label, conn.mtu), (0xabc, 1484));
         assert_eq!((conn.start_psn, conn.start_xid), (u32::MAX, u16::MAX));
