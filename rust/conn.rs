@@ -6,6 +6,9 @@
 //! the poster of a work, the softirq that received a packet, the timer. After each of these the
 //! core is drained by [`Conn::run`]: events, new transactions, packets.
 
+mod active;
+mod chunks;
+mod ending;
 mod flow;
 mod out;
 mod partial;
@@ -22,8 +25,9 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc,
+        new_mutex, Arc, Mutex,
     },
+    workqueue::{new_work, Work as WorkStruct},
 };
 
 use crate::{
@@ -205,6 +209,8 @@ struct Inner {
     budget_due: u64,
     /// The life before ended in a soft shutdown: requests wait for the start of this one.
     restarting: bool,
+    /// What has still to complete, of a life that has ended.
+    ending: ending::Ending,
 }
 
 /// One connection of a node.
@@ -219,6 +225,11 @@ pub(crate) struct Conn {
     inner: SpinLockBh<Inner>,
     #[pin]
     timer: Timer<Conn>,
+    /// Lives end and begin one after the other.
+    #[pin]
+    life: Mutex<()>,
+    #[pin]
+    ending: WorkStruct<Conn>,
 }
 
 fn no_memory(_: AllocError) -> Refusal {
@@ -286,8 +297,11 @@ impl Conn {
                     activity: Activity::default(),
                     budget_due: 0,
                     restarting: false,
+                    ending: ending::Ending::none(),
                 }, "superp_conn"),
                 timer <- Timer::new(),
+                life <- new_mutex!((), "superp_conn_life"),
+                ending <- new_work!("superp_conn_ending"),
             }),
             GFP_KERNEL,
         )
@@ -438,26 +452,6 @@ impl Conn {
         Ok(())
     }
 
-    /// Ends the present life: everything pending completes as aborted. Process context, sleeps;
-    /// the caller serialises it with [`Conn::restart`].
-    pub(crate) fn stop(self: &Arc<Self>) {
-        let mut inner = self.inner.lock();
-        self.established.store(false, Relaxed);
-        inner.state = ConnState::Removed;
-        inner.cause = "";
-        inner.proto.stop();
-        self.abort_queued(&mut inner);
-        self.run(&mut inner, timer::now());
-        inner.untold = None;
-        let held = inner.rx.take();
-        drop(inner);
-        drop(held);
-        // Nothing starts it in this state.
-        self.timer.cancel_sync();
-        self.tell_queue_pairs(Code::ABORTED_STOPPED);
-        self.tell_state(ConnState::Removed, "");
-    }
-
     /// Gives the connection a fresh life in state `Created`, with these start values. After a soft
     /// shutdown the requests that wait are kept; otherwise everything pending completes as aborted.
     /// Process context, sleeps.
@@ -466,6 +460,7 @@ impl Conn {
     ///
     /// `ENODEV` when its device is gone, `ENOMEM`.
     pub(crate) fn restart(self: &Arc<Self>, start: Start) -> Result<(), Refusal> {
+        let _life = self.life.lock();
         let mut config = self.info().config;
         if self.inner.lock().ways.closed() {
             return Err(Refusal::new(
@@ -478,7 +473,7 @@ impl Conn {
         let (proto, mut flows, rx) = fresh(&config)?;
         let keep = self.inner.lock().state == ConnState::Quiescent;
         if !keep {
-            self.stop();
+            self.end_life();
         }
         let mut inner = self.inner.lock();
         if keep {
@@ -550,7 +545,7 @@ impl Conn {
             if !rare {
                 self.set_timer(&mut inner, now);
             }
-            let (wanted, window) = (inner.flows.wanted(), inner.flows.window());
+            let wanted = inner.flows.wanted();
             self.unlock(inner);
             if rare {
                 // Over a link within this machine the answer has come with the unlocking.
@@ -559,9 +554,8 @@ impl Conn {
             if works.is_empty() {
                 return Ok(());
             }
-            let room = flow::Room::new(wanted, window)?;
-            let unused = self.inner.lock().flows.grow(room);
-            drop(unused);
+            let mut room = flow::Room::new(wanted)?;
+            self.inner.lock().flows.grow(&mut room);
         }
     }
 
@@ -610,15 +604,6 @@ impl Conn {
         progress
     }
 
-    /// Lets go of the lock, then tells the queue pairs of a break that happened under it.
-    fn unlock(&self, mut inner: Guard<'_>) {
-        let untold = inner.untold.take();
-        drop(inner);
-        if let Some(code) = untold {
-            self.tell_queue_pairs(code);
-        }
-    }
-
     fn event(&self, inner: &mut Inner, event: proto::Event, now: u64) {
         match event {
             proto::Event::Completed {
@@ -650,41 +635,6 @@ impl Conn {
             proto::Event::Broken(proto::BrokenCause::TransactionTimeout { .. }) => {
                 let cause = "a transaction took longer than tal_transaction_timeout";
                 self.broken(inner, cause, Code::ABORTED_TIMEOUT);
-            }
-        }
-    }
-
-    /// The connection is given up: nothing is taken any more, everything pending ends.
-    fn broken(&self, inner: &mut Inner, cause: &'static str, code: Code) {
-        if inner.state == ConnState::Broken || inner.state == ConnState::Removed {
-            return;
-        }
-        self.established.store(false, Relaxed);
-        inner.state = ConnState::Broken;
-        inner.cause = cause;
-        inner.untold = Some(code);
-        self.abort_queued(inner);
-        self.tell_state(ConnState::Broken, cause);
-    }
-
-    /// Breaks the connection from outside the protocol, e.g. when its device goes away.
-    pub(crate) fn break_off(self: &Arc<Self>, cause: &'static str) {
-        let mut inner = self.inner.lock();
-        inner.proto.stop();
-        self.broken(&mut inner, cause, Code::ABORTED);
-        self.run(&mut inner, timer::now());
-        self.unlock(inner);
-        self.close_paths();
-    }
-
-    /// Completes what has not been submitted; the core completes the rest.
-    fn abort_queued(&self, inner: &mut Inner) {
-        while let Some(work) = inner.flows.pop_any() {
-            work.complete(Err(Code::ABORTED));
-        }
-        while let Some(index) = inner.flows.close_all() {
-            if let Some(active) = inner.flows.finish(index) {
-                active.work.complete(Err(Code::ABORTED));
             }
         }
     }

@@ -12,7 +12,7 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{pages::Pages, skb::SkBuff, uapi},
+    kapi::{map::hash, pages::Pages, skb::SkBuff, uapi},
     proto::{
         wire::{AtomicKind, OPS_MAX},
         Code,
@@ -138,6 +138,13 @@ pub(crate) struct FlowId {
     source: usize,
 }
 
+impl FlowId {
+    /// A keyed hash, the same for equal ones: who chooses queue pairs of a peer cannot choose these.
+    pub(crate) fn hash(&self) -> u32 {
+        hash(self.source as u64, self.qpn.into())
+    }
+}
+
 /// What requests that share a packet have in common [proto 4.18].
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) struct Like {
@@ -242,8 +249,9 @@ pub(crate) struct Work {
     slot: Atomic<u32>,
     /// It was in a packet with what was refused, and goes again.
     again: Atomic<bool>,
-    /// All bytes of a write are at the peer; what is left to do is to tell so.
-    placed: Atomic<bool>,
+    /// The life of the peer in which all bytes of a write have come there, so that what is left to do is
+    /// to tell so; 0 for none.
+    placed: Atomic<u32>,
 }
 
 /// A completed work of a ring, whose memory and ticket are for another one of the same ring.
@@ -282,7 +290,7 @@ impl Draft {
                 refusals: Atomic::new(0),
                 slot: Atomic::new(0),
                 again: Atomic::new(false),
-                placed: Atomic::new(false),
+                placed: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         );
@@ -306,7 +314,7 @@ impl Draft {
         this.refusals.store(0, Relaxed);
         this.again.store(false, Relaxed);
         this.refused.store(0, Relaxed);
-        this.placed.store(false, Relaxed);
+        this.placed.store(0, Relaxed);
         Draft(spent)
     }
 
@@ -489,14 +497,15 @@ impl Work {
         self.order.store(order, Relaxed);
     }
 
-    /// Whether all bytes of a write are at the peer, as a refusal of its immediate says [proto 7].
-    pub(crate) fn set_placed(&self, placed: bool) {
-        self.placed.store(placed, Relaxed);
+    /// In which life of the peer all bytes of a write have come there, as a refusal of its immediate
+    /// says [proto 7]; 0: in none.
+    pub(crate) fn set_placed(&self, life: u32) {
+        self.placed.store(life, Relaxed);
     }
 
-    /// Whether a write has no bytes to send, or none any more.
-    pub(crate) fn is_placed(&self) -> bool {
-        self.len == 0 || self.placed.load(Relaxed)
+    /// Whether a write has no bytes to send in this life of the peer, or none any more.
+    pub(crate) fn is_placed(&self, life: u32) -> bool {
+        self.len == 0 || self.placed.load(Relaxed) == life
     }
 
     /// Counts a refusal, and gives how many there were before.

@@ -15,43 +15,23 @@ use kernel::{
     alloc::AllocError,
     list::{List, ListArc},
     prelude::*,
-    sync::ArcBorrow,
 };
 
-use crate::{
-    proto::Code,
-    work::{FlowId, Like, Ticket, Work, WorkOp},
+use super::{
+    active::Active,
+    chunks::{self, Chunks, Growth},
 };
+use crate::work::{FlowId, Like, Ticket, Work, WorkOp};
 
-/// No flow.
+/// No flow, no active work.
 const NIL: u32 = u32::MAX;
 /// First pause after a refusal, ns.
 const BACKOFF_MIN: u64 = 100_000;
 /// Longest pause, ns.
 const BACKOFF_MAX: u64 = 20_000_000;
-
-/// The work whose transactions are being submitted or are under way.
-pub(super) struct Active {
-    pub(super) work: ListArc<Work>,
-    /// More works of the same transaction, all [`Like`] and, as the first, in one packet. They
-    /// may be of other flows.
-    pub(super) more: List<Work>,
-    /// Requests of the works in all.
-    pub(super) count: u16,
-    pub(super) flow: u32,
-    /// Bytes submitted so far.
-    pub(super) submitted: u64,
-    /// Whether every byte has been submitted, or no more will be.
-    pub(super) closed: bool,
-    /// Transactions under way.
-    pub(super) transactions: u32,
-    /// First error of any of them.
-    pub(super) error: Option<Code>,
-    /// The message says `start`.
-    pub(super) start: bool,
-    /// The immediate of a write is submitted.
-    pub(super) told: bool,
-}
+/// Between two looks at the flows that pause, so many ns for each of them: many must not take all the
+/// time that there is.
+const LOOK: u64 = 200;
 
 /// One flow; see the module. Its slot is free when nothing is queued or under way.
 pub(super) struct Flow {
@@ -76,46 +56,43 @@ pub(super) struct Flow {
     next_order: u64,
     backoff: u64,
     not_before: u64,
-    /// In the list of ready flows; and its links.
-    ready: bool,
-    next_ready: u32,
+    links: Links,
 }
 
-impl Active {
-    /// The works in the order of their operations.
-    pub(super) fn works(&self) -> impl Iterator<Item = ArcBorrow<'_, Work>> {
-        Iterator::chain(iter::once(self.work.as_arc_borrow()), self.more.iter())
-    }
+/// The lists that a flow is on, by the index of the one that follows. They are singly linked: a flow
+/// that should no longer be on one is passed over, or taken off, when its turn comes.
+#[derive(Copy, Clone)]
+struct Links {
+    /// The first flow of the bucket that has the index of this slot: whether or not this flow is in it.
+    bucket: u32,
+    /// Next one of the same bucket.
+    next: u32,
+    /// In the list of ready flows.
+    ready: bool,
+    next_ready: u32,
+    /// In the list of flows that pause.
+    paused: bool,
+    next_paused: u32,
+    /// In the list of flows that may be free.
+    free: bool,
+    next_free: u32,
+}
 
-    /// The works, and the numbers of their requests, in the order of their operations.
-    pub(super) fn requests(&self) -> impl Iterator<Item = (ArcBorrow<'_, Work>, u16)> {
-        let mut more = self.more.iter();
-        let (mut work, mut number) = (self.work.as_arc_borrow(), 0);
-        iter::from_fn(move || {
-            if number == work.count() {
-                (work, number) = (more.next()?, 0);
-            }
-            let request = (work, number);
-            number = number.saturating_add(1);
-            Some(request)
-        })
-    }
-
-    /// The work of an operation, and its number among the requests of that.
-    pub(super) fn request(&self, mut op: u32) -> Option<(ArcBorrow<'_, Work>, u16)> {
-        for work in self.works() {
-            match op.checked_sub(work.count().into()) {
-                Some(rest) => op = rest,
-                // CAST: It is smaller than the count.
-                None => return Some((work, op as u16)),
-            }
-        }
-        None
-    }
+impl Links {
+    const NONE: Links = Links {
+        bucket: NIL,
+        next: NIL,
+        ready: false,
+        next_ready: NIL,
+        paused: false,
+        next_paused: NIL,
+        free: false,
+        next_free: NIL,
+    };
 }
 
 impl Flow {
-    fn new(id: FlowId) -> Self {
+    fn new(id: FlowId, links: Links) -> Self {
         Flow {
             id,
             queue: List::new(),
@@ -130,8 +107,7 @@ impl Flow {
             next_order: 0,
             backoff: BACKOFF_MIN,
             not_before: 0,
-            ready: false,
-            next_ready: NIL,
+            links,
         }
     }
 
@@ -177,65 +153,87 @@ pub(super) enum Next {
     Flushed(ListArc<Work>),
 }
 
-/// All flows of a connection, under its lock.
+/// A slot of the table of active works.
+enum Slot {
+    /// The next free one.
+    Free(u32),
+    Used(Active),
+}
+
+/// All flows of a connection, under its lock. Nothing here takes longer the more flows there are, but what says so.
+///
+/// They are found by linear hashing: there are as many buckets as slots, and each new slot splits one.
 pub(super) struct Flows {
-    flows: KVVec<Flow>,
-    actives: KVVec<Option<Active>>,
+    flows: Chunks<Flow>,
+    actives: Chunks<Slot>,
     free_active: u32,
+    /// Works that have been started and not ended.
+    active: usize,
     first_ready: u32,
     last_ready: u32,
+    first_paused: u32,
+    first_free: u32,
     /// The flow that was posted to last.
     recent: u32,
     /// TAL window: works under way that wait for nothing but their transactions.
     window: usize,
+    /// How often the peer has begun a new life.
+    life: u32,
+}
+
+/// How much room a table wants.
+pub(super) struct Wanted {
+    flows: chunks::Wanted,
+    actives: chunks::Wanted,
 }
 
 /// Room for more flows, allocated outside the lock.
 pub(super) struct Room {
-    flows: KVVec<Flow>,
-    actives: KVVec<Option<Active>>,
+    flows: Growth<Flow>,
+    actives: Growth<Slot>,
+}
+
+/// Flows whose connection has ended, and the works that are queued in them.
+pub(super) struct Abandoned {
+    flows: Chunks<Flow>,
+    /// The first one that may have a work.
+    next: usize,
 }
 
 impl Flows {
     /// An empty table for a TAL window of `window` slots.
     pub(super) fn new(window: usize) -> Self {
         Flows {
-            flows: KVVec::new(),
-            actives: KVVec::new(),
-            free_active: 0,
+            flows: Chunks::new(),
+            actives: Chunks::new(),
+            free_active: NIL,
+            active: 0,
             first_ready: NIL,
             last_ready: NIL,
+            first_paused: NIL,
+            first_free: NIL,
             recent: NIL,
             window,
+            life: 1,
         }
     }
 
-    /// TAL window this table was made for.
-    pub(super) fn window(&self) -> usize {
-        self.window
+    /// What [`Room::new`] should allocate, when [`Flows::slot`] found no room.
+    pub(super) fn wanted(&self) -> Wanted {
+        let flows = self.flows.len().saturating_add(1);
+        let actives = flows.saturating_add(self.window);
+        Wanted {
+            flows: self.flows.wanted(1),
+            actives: self
+                .actives
+                .wanted(actives.saturating_sub(self.actives.capacity())),
+        }
     }
 
-    /// How many flows [`Room::new`] should make room for, when [`Flows::slot`] found none.
-    pub(super) fn wanted(&self) -> usize {
-        self.flows.len().saturating_mul(2).max(4)
-    }
-
-    /// Moves everything into the larger `room`; a smaller one is ignored. Returns what is no
-    /// longer used, to be freed outside the lock.
-    pub(super) fn grow(&mut self, mut room: Room) -> Room {
-        if room.flows.capacity() <= self.flows.capacity() {
-            return room;
-        }
-        for flow in self.flows.drain_all() {
-            // There is room: the capacity was compared.
-            let _ = room.flows.push_within_capacity(flow);
-        }
-        for (slot, active) in room.actives.iter_mut().zip(self.actives.drain_all()) {
-            *slot = active;
-        }
-        core::mem::swap(&mut self.flows, &mut room.flows);
-        core::mem::swap(&mut self.actives, &mut room.actives);
-        room
+    /// Takes `room` over. What it does not need is to be freed outside the lock.
+    pub(super) fn grow(&mut self, room: &mut Room) {
+        self.flows.grow(&mut room.flows);
+        self.actives.grow(&mut room.actives);
     }
 
     /// Queues a work behind the others of the flow in slot `index`.
@@ -253,30 +251,123 @@ impl Flows {
                 return Some(self.recent);
             }
         }
-        let mut free = None;
-        for (i, flow) in self.flows.iter().enumerate() {
-            if flow.is_free() {
-                free = free.or(Some(i));
-            } else if flow.id == id {
-                return u32::try_from(i).ok();
+        let hash = id.hash();
+        let first = self.bucket_of(hash);
+        let mut index = first.map_or(NIL, |slot| slot.links.bucket);
+        while let Some(flow) = self.flow(index) {
+            if flow.id == id {
+                if flow.is_free() {
+                    *flow = Flow::new(id, flow.links);
+                }
+                return Some(index);
+            }
+            index = flow.links.next;
+        }
+        match self.reuse(id) {
+            Some(index) => self.enter(index, hash),
+            None => self.add(id, hash),
+        }
+    }
+
+    /// Number of the bucket of a hash, among `buckets`.
+    fn bucket(hash: u32, buckets: usize) -> usize {
+        let mask = buckets.next_power_of_two().saturating_sub(1);
+        let number = hash as usize & mask;
+        match number < buckets {
+            true => number,
+            // It has not been split yet.
+            false => number & mask >> 1,
+        }
+    }
+
+    /// The slot that has the bucket of a hash; `None` where there is no flow at all, and no room for one.
+    fn bucket_of(&mut self, hash: u32) -> Option<&mut Flow> {
+        let buckets = self.flows.len();
+        self.flows.get_mut(Self::bucket(hash, buckets))
+    }
+
+    /// A slot whose flow has nothing queued and nothing under way, for another one.
+    fn reuse(&mut self, id: FlowId) -> Option<u32> {
+        loop {
+            let index = self.first_free;
+            let flow = self.flow(index)?;
+            let (old, is_free) = (flow.id, flow.is_free());
+            let next = core::mem::replace(&mut flow.links.next_free, NIL);
+            flow.links.free = false;
+            self.first_free = next;
+            if is_free {
+                self.leave(index, old.hash());
+                let flow = self.flow(index)?;
+                *flow = Flow::new(id, flow.links);
+                return Some(index);
             }
         }
-        let index = match free {
-            Some(i) => {
-                let flow = self.flows.get_mut(i)?;
-                let (ready, next_ready) = (flow.ready, flow.next_ready);
-                *flow = Flow::new(id);
-                // It may still stand on the list of ready flows.
-                (flow.ready, flow.next_ready) = (ready, next_ready);
-                i
+    }
+
+    /// A new slot. Its bucket gets what belongs there of the one that is split.
+    fn add(&mut self, id: FlowId, hash: u32) -> Option<u32> {
+        // There is a slot for each transaction under way and one for each flow.
+        let buckets = self.flows.len().saturating_add(1);
+        if self.actives.capacity() < buckets.saturating_add(self.window) {
+            return None;
+        }
+        let number = self.flows.push(Flow::new(id, Links::NONE))?;
+        if number > 0 {
+            // The bucket that has what belongs to the new one so far.
+            let split = self.flows.get_mut(Self::bucket(number as u32, number));
+            let mut index = split.map_or(NIL, |slot| {
+                core::mem::replace(&mut slot.links.bucket, NIL)
+            });
+            while let Some(flow) = self.flow(index) {
+                let (next, hash) = (flow.links.next, flow.id.hash());
+                self.enter(index, hash);
+                index = next;
             }
-            None => {
-                let next = self.flows.len();
-                self.flows.push_within_capacity(Flow::new(id)).ok()?;
-                next
-            }
+        }
+        self.enter(u32::try_from(number).ok()?, hash)
+    }
+
+    /// Puts a flow into the bucket of its hash.
+    fn enter(&mut self, index: u32, hash: u32) -> Option<u32> {
+        let bucket = self.bucket_of(hash)?;
+        let next = core::mem::replace(&mut bucket.links.bucket, index);
+        self.flow(index)?.links.next = next;
+        Some(index)
+    }
+
+    /// Takes a flow out of the bucket of its hash.
+    fn leave(&mut self, index: u32, hash: u32) {
+        let Some(next) = self.flow(index).map(|flow| flow.links.next) else {
+            return;
         };
-        u32::try_from(index).ok()
+        let Some(bucket) = self.bucket_of(hash) else {
+            return;
+        };
+        let mut before = bucket.links.bucket;
+        if before == index {
+            bucket.links.bucket = next;
+            return;
+        }
+        while let Some(flow) = self.flow(before) {
+            if flow.links.next == index {
+                flow.links.next = next;
+                return;
+            }
+            before = flow.links.next;
+        }
+    }
+
+    /// To be called when something of the flow has ended: its slot may be free then.
+    fn retire(&mut self, index: u32) {
+        let first = self.first_free;
+        match self.flow(index) {
+            Some(flow) if flow.is_free() && !flow.links.free => {
+                flow.links.free = true;
+                flow.links.next_free = first;
+                self.first_free = index;
+            }
+            _ => {}
+        }
     }
 
     fn flow(&mut self, index: u32) -> Option<&mut Flow> {
@@ -285,26 +376,29 @@ impl Flows {
 
     /// The active work behind a token's upper half.
     pub(super) fn active(&mut self, index: u32) -> Option<&mut Active> {
-        self.actives.get_mut(index as usize)?.as_mut()
+        match self.actives.get_mut(index as usize)? {
+            Slot::Used(active) => Some(active),
+            Slot::Free(_) => None,
+        }
     }
 
     /// Puts the flow on the list of those that may have something to start, unless it has nothing.
     pub(super) fn wake(&mut self, index: u32) {
         let last = self.last_ready;
         let Some(flow) = self.flow(index) else { return };
-        if flow.ready || (flow.current.is_none() && flow.queue.is_empty()) {
+        if flow.links.ready || (flow.current.is_none() && flow.queue.is_empty()) {
             return;
         }
-        flow.ready = true;
-        flow.next_ready = NIL;
+        flow.links.ready = true;
+        flow.links.next_ready = NIL;
         match self.flow(last) {
-            Some(tail) => tail.next_ready = index,
+            Some(tail) => tail.links.next_ready = index,
             None => self.first_ready = index,
         }
         self.last_ready = index;
     }
 
-    /// Wakes every flow with something queued.
+    /// Wakes every flow with something queued: looks at each.
     pub(super) fn wake_all(&mut self) {
         for i in 0..self.flows.len() {
             self.wake(i as u32);
@@ -313,7 +407,7 @@ impl Flows {
 
     /// No work has been started and not ended.
     pub(super) fn none_active(&self) -> bool {
-        self.actives.iter().all(Option::is_none)
+        self.active == 0
     }
 
     /// The flow whose turn it is.
@@ -325,8 +419,8 @@ impl Flows {
     pub(super) fn rotate(&mut self, again: bool) {
         let first = self.first_ready;
         let Some(flow) = self.flow(first) else { return };
-        flow.ready = false;
-        self.first_ready = flow.next_ready;
+        flow.links.ready = false;
+        self.first_ready = flow.links.next_ready;
         if self.first_ready == NIL {
             self.last_ready = NIL;
         }
@@ -335,22 +429,27 @@ impl Flows {
         }
     }
 
-    /// Wakes every flow whose pause is over, and gives the end of the next pause.
+    /// Wakes every flow whose pause is over, and gives the time of the next look: looks at each that pauses.
     pub(super) fn wake_paused(&mut self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
-        for i in 0..self.flows.len() {
-            let Some(flow) = self.flows.get(i) else { break };
-            if flow.queue.is_empty() || flow.not_before == 0 {
-                continue;
-            }
-            let end = flow.not_before;
+        let mut looked = 0u64;
+        let mut index = core::mem::replace(&mut self.first_paused, NIL);
+        let mut still = NIL;
+        while let Some(flow) = self.flow(index) {
+            looked = looked.saturating_add(1);
+            let (this, end) = (index, flow.not_before);
+            index = core::mem::replace(&mut flow.links.next_paused, NIL);
             if end <= now {
-                self.wake(i as u32);
+                flow.links.paused = false;
+                self.wake(this);
             } else {
+                flow.links.next_paused = core::mem::replace(&mut still, this);
                 next = Some(next.map_or(end, |n| n.min(end)));
             }
         }
-        next
+        self.first_paused = still;
+        let patience = now.saturating_add(looked.saturating_mul(LOOK));
+        next.map(|next| next.max(patience))
     }
 
     /// What flow `index` may start now. `follow`: messages may follow each other.
@@ -359,6 +458,7 @@ impl Flows {
             return Next::Nothing;
         };
         if let Some(work) = flow.take_flushed() {
+            self.retire(index);
             return Next::Flushed(work);
         }
         if flow.not_before > now {
@@ -406,19 +506,7 @@ impl Flows {
     /// tokens. The table has a slot for each transaction under way and one for each flow, so it is
     /// never full; were it so, the work is dropped, which completes it as aborted.
     pub(super) fn activate(&mut self, flow: u32, work: ListArc<Work>, start: bool) -> Option<u32> {
-        let n = self.actives.len() as u32;
-        let next = self.free_active.min(n);
-        let is_free = |i: &u32| matches!(self.actives.get(*i as usize), Some(None));
-        let free = (next..n).find(is_free).or_else(|| (0..next).find(is_free));
-        let Some(free) = free else {
-            let flow = self.flow(flow)?;
-            flow.works = flow.works.saturating_sub(1);
-            if work.op().is_message() {
-                flow.sends = flow.sends.saturating_sub(1);
-            }
-            return None;
-        };
-        *self.actives.get_mut(free as usize)? = Some(Active {
+        let active = Active {
             work,
             more: List::new(),
             count: 1,
@@ -429,8 +517,29 @@ impl Flows {
             error: None,
             start,
             told: false,
-        });
-        self.free_active = free.wrapping_add(1);
+        };
+        let free = match self.actives.get_mut(self.free_active as usize) {
+            Some(slot) => {
+                let free = self.free_active;
+                if let Slot::Free(next) = core::mem::replace(slot, Slot::Used(active)) {
+                    self.free_active = next;
+                }
+                free
+            }
+            None => {
+                let is_message = active.work.op().is_message();
+                let Some(index) = self.actives.push(Slot::Used(active)) else {
+                    let flow = self.flow(flow)?;
+                    flow.works = flow.works.saturating_sub(1);
+                    if is_message {
+                        flow.sends = flow.sends.saturating_sub(1);
+                    }
+                    return None;
+                };
+                u32::try_from(index).ok()?
+            }
+        };
+        self.active = self.active.saturating_add(1);
         self.flow(flow)?.current = Some(free);
         Some(free)
     }
@@ -441,7 +550,7 @@ impl Flows {
         // It is one transaction, so its flow can go on.
         self.close(index);
         let Flows { flows, actives, .. } = self;
-        let Some(Some(active)) = actives.get_mut(index as usize) else {
+        let Some(Slot::Used(active)) = actives.get_mut(index as usize) else {
             return;
         };
         active.count = active.work.count();
@@ -461,7 +570,7 @@ impl Flows {
                     active.more.push_back(work);
                 }
             }
-            from = flow.next_ready;
+            from = flow.links.next_ready;
         }
         self.share(index, u32::saturating_add);
     }
@@ -469,7 +578,7 @@ impl Flows {
     /// Counts what would go again, up or down.
     fn share(&mut self, index: u32, by: fn(u32, u32) -> u32) {
         let Flows { flows, actives, .. } = self;
-        let Some(Some(active)) = actives.get(index as usize) else {
+        let Some(Slot::Used(active)) = actives.get(index as usize) else {
             return;
         };
         if active.more.is_empty() || matches!(active.work.ticket, Ticket::Ring(_)) {
@@ -507,28 +616,37 @@ impl Flows {
         }
     }
 
-    /// Closes every active work, and gives the index of one that has no transaction under way.
-    pub(super) fn close_all(&mut self) -> Option<u32> {
-        let mut ended = None;
+    /// Closes every active work, and takes out those that have no transaction under way: looks at each.
+    pub(super) fn close_all(&mut self, ended: &mut List<Work>) {
         for i in 0..self.actives.len() as u32 {
             self.close(i);
             if self.active(i).is_some_and(|a| a.transactions == 0) {
-                ended = Some(i);
+                if let Some(mut active) = self.finish(i) {
+                    ended.push_back(active.work);
+                    ended.push_all_back(&mut active.more);
+                }
             }
         }
-        ended
     }
 
     /// Takes an ended, closed work out of the table and wakes its flow.
     pub(super) fn finish(&mut self, index: u32) -> Option<Active> {
         self.share(index, u32::saturating_sub);
-        let active = self.actives.get_mut(index as usize)?.take()?;
+        let slot = self.actives.get_mut(index as usize)?;
+        if matches!(slot, Slot::Free(_)) {
+            return None;
+        }
+        let Slot::Used(active) = core::mem::replace(slot, Slot::Free(self.free_active)) else {
+            return None;
+        };
         self.free_active = index;
+        self.active = self.active.saturating_sub(1);
         for work in active.more.iter() {
             if let Some(flow) = self.flow(work.slot()) {
                 flow.works = flow.works.saturating_sub(1);
             }
             self.wake(work.slot());
+            self.retire(work.slot());
         }
         if let Some(flow) = self.flow(active.flow) {
             flow.works = flow.works.saturating_sub(1);
@@ -542,6 +660,7 @@ impl Flows {
             }
         }
         self.wake(active.flow);
+        self.retire(active.flow);
         Some(active)
     }
 
@@ -571,45 +690,70 @@ impl Flows {
         }
         flow.start = true;
         flow.probing = true;
-        flow.not_before = now.saturating_add(flow.backoff);
+        let end = now.saturating_add(flow.backoff);
+        flow.not_before = end;
         flow.backoff = flow.backoff.saturating_mul(2).min(BACKOFF_MAX);
-        Some(flow.not_before)
+        if !flow.links.paused {
+            flow.links.paused = true;
+            let next = core::mem::replace(&mut self.first_paused, index);
+            self.flow(index)?.links.next_paused = next;
+        }
+        Some(end)
     }
 
-    /// The peer begins a new life: what it took of a work in the old one counts no more. Nothing is
-    /// under way, so all works are queued.
-    pub(super) fn begin_anew(&self) {
-        for flow in self.flows.iter() {
-            for work in flow.queue.iter() {
-                work.set_placed(false);
-            }
+    /// The peer begins a new life: what it took of a work in the old one counts no more.
+    pub(super) fn begin_anew(&mut self) {
+        self.life = self.life.wrapping_add(1).max(1);
+    }
+
+    /// Which life of the peer this is, from 1 on.
+    pub(super) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// Gives all flows away, with the works that are queued in them. Those under way stay.
+    pub(super) fn abandon(&mut self) -> Abandoned {
+        (self.first_ready, self.last_ready) = (NIL, NIL);
+        (self.first_paused, self.first_free, self.recent) = (NIL, NIL, NIL);
+        Abandoned {
+            flows: core::mem::replace(&mut self.flows, Chunks::new()),
+            next: 0,
+        }
+    }
+}
+
+impl Abandoned {
+    /// Nothing.
+    pub(super) const fn none() -> Self {
+        Abandoned {
+            flows: Chunks::new(),
+            next: 0,
         }
     }
 
-    /// Takes one work that has not started, of any flow; for shutdown.
-    pub(super) fn pop_any(&mut self) -> Option<ListArc<Work>> {
-        for flow in self.flows.iter_mut() {
-            flow.not_before = 0;
-            if let Some(work) = flow.queue.pop_front().or_else(|| flow.refused.pop_front()) {
-                return Some(work);
-            }
+    pub(super) fn is_done(&self) -> bool {
+        self.next >= self.flows.len()
+    }
+
+    /// Moves works to the end of `works`, looking at so many flows at most.
+    pub(super) fn take(&mut self, flows: usize, works: &mut List<Work>) {
+        for _ in 0..flows {
+            let Some(flow) = self.flows.get_mut(self.next) else {
+                return;
+            };
+            works.push_all_back(&mut flow.queue);
+            works.push_all_back(&mut flow.refused);
+            self.next = self.next.saturating_add(1);
         }
-        None
     }
 }
 
 impl Room {
-    /// Room for `flows` flows over `table`'s window. Process context.
-    pub(super) fn new(flows: usize, window: usize) -> Result<Room, AllocError> {
-        let n = flows.saturating_add(window);
-        let mut actives = KVVec::with_capacity(n, GFP_KERNEL)?;
-        for _ in 0..n {
-            // There is room: it was just allocated.
-            let _ = actives.push_within_capacity(None);
-        }
+    /// Allocates it. Process context.
+    pub(super) fn new(wanted: Wanted) -> Result<Room, AllocError> {
         Ok(Room {
-            flows: KVVec::with_capacity(flows, GFP_KERNEL)?,
-            actives,
+            flows: Growth::new(wanted.flows)?,
+            actives: Growth::new(wanted.actives)?,
         })
     }
 }

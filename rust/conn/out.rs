@@ -4,7 +4,7 @@
 
 use kernel::{alloc::AllocError, cpu::CpuId, prelude::*};
 
-use super::{count, first_byte, flow, Conn, Inner, Kernel};
+use super::{active::Active, count, first_byte, flow, Conn, Inner, Kernel};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -443,7 +443,7 @@ impl Conn {
                 &mut many
             }
         };
-        let mut requests = active.map(flow::Active::requests);
+        let mut requests = active.map(Active::requests);
         let len = proto
             .emit(transmit, headers, |_| {
                 let next = requests.as_mut().and_then(Iterator::next);

@@ -158,12 +158,13 @@ impl Inner {
 
     /// Submits the next transaction of an active work.
     fn submit_part(&mut self, index: u32, now: u64) -> Part {
+        let life = self.flows.life();
         let Some(active) = self.flows.active(index) else {
             return Part::Failed(Code::ABORTED);
         };
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op());
         let (dest, start) = (active.work.dest, active.start);
-        let (placed, under_way) = (active.work.is_placed(), active.transactions > 0);
+        let (placed, under_way) = (active.work.is_placed(life), active.transactions > 0);
         let (like, solicited) = (active.work.like(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
@@ -381,7 +382,8 @@ impl Inner {
             None => Work::complete_done(work),
             Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
-                work.set_placed(placed);
+                let life = self.flows.life();
+                work.set_placed(if placed { life } else { 0 });
                 work.set_refused(code);
                 self.flows.refuse(active.flow, work);
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/errno.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/workqueue.h>
 
 #include "kapi_defer.h"
@@ -34,4 +35,14 @@ void superp_defer_exit(void)
 	rcu_barrier();
 	destroy_workqueue(superp_wq);
 	synchronize_rcu();
+}
+
+/**
+ * superp_defer_give_way - let others have the processor, if somebody waits for it
+ *
+ * Context: process, no lock held.
+ */
+void superp_defer_give_way(void)
+{
+	cond_resched();
 }

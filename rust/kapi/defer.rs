@@ -11,3 +11,9 @@ pub(crate) fn queue() -> &'static Queue {
     // work on it has ended.
     unsafe { Queue::from_raw(c::superp_wq.cast()) }
 }
+
+/// Lets others have the processor, if somebody waits for it. Process context, no lock held.
+pub(crate) fn give_way() {
+    // SAFETY: No requirements but the context, which is this function's.
+    unsafe { c::superp_defer_give_way() }
+}

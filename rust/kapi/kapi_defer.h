@@ -10,5 +10,6 @@ extern struct workqueue_struct *superp_wq;
 
 int superp_defer_init(void);
 void superp_defer_exit(void);
+void superp_defer_give_way(void);
 
 #endif /* _SUPERP_KAPI_DEFER_H */

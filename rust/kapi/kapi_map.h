@@ -6,6 +6,7 @@
 
 struct xarray;
 
+u32 superp_map_hash(u64 first, u64 second);
 void superp_map_init(struct xarray *xa);
 int superp_map_insert(struct xarray *xa, u32 key, void *entry);
 int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old);

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/once.h>
 #include <linux/rcupdate.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "kapi_defer.h"
 #include "kapi_map.h"
+
+/**
+ * superp_map_hash - a keyed hash of two numbers
+ * @first: the one
+ * @second: the other
+ *
+ * Context: any.
+ * Return: the hash, the same for as long as the module is loaded.
+ */
+u32 superp_map_hash(u64 first, u64 second)
+{
+	static siphash_key_t key __read_mostly;
+
+	get_random_once(&key, sizeof(key));
+	return (u32)siphash_2u64(first, second, &key);
+}
 
 /**
  * superp_map_init - make an empty table

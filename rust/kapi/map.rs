@@ -13,6 +13,12 @@ use kernel::{
     types::Opaque,
 };
 
+/// A keyed hash of two numbers: whoever chooses them cannot choose it. Any context.
+pub(crate) fn hash(first: u64, second: u64) -> u32 {
+    // SAFETY: No requirements.
+    unsafe { c::superp_map_hash(first, second) }
+}
+
 /// Objects that are taken out of a table during one grace period.
 const BATCH: usize = 1024;
 
@@ -109,7 +115,8 @@ impl<T: Send + Sync> RcuMap<T> {
     }
 
     /// Puts an object in, in the place of the one that is there: a lookup finds one of the two. The
-    /// old one is dropped after a grace period. Process context, sleeps if there is an old one.
+    /// old one is dropped after a grace period, for which this does not sleep unless there is no memory.
+    /// Process context.
     ///
     /// Errors: `ENOMEM`, only if there is none.
     pub(crate) fn store(&self, key: u32, object: Arc<T>) -> Result {
@@ -120,13 +127,18 @@ impl<T: Send + Sync> RcuMap<T> {
         if ret < 0 {
             // SAFETY: `entry` comes from `Arc::into_raw` and did not get into the table.
             drop(unsafe { Arc::from_raw(entry.cast::<T>().cast_const()) });
-        } else if !old.is_null() {
-            // SAFETY: No requirements but the context, which is this function's.
-            unsafe { bindings::synchronize_rcu() };
+        } else if let Some(old) = ptr::NonNull::new(old) {
             // SAFETY: By the type invariant the entry owned a reference, which is ours now.
-            drop(unsafe { Arc::from_raw(old.cast::<T>().cast_const()) });
+            Self::drop_later(unsafe { Arc::from_raw(old.as_ptr().cast::<T>().cast_const()) });
         }
         to_result(ret)
+    }
+
+    /// Gives up the table's reference after a grace period.
+    fn drop_later(object: Arc<T>) {
+        let entry: *mut ffi::c_void = Arc::into_raw(object).cast_mut().cast();
+        // SAFETY: `drop_entry` is called once, with a reference to a `T` that is its own by then.
+        unsafe { c::superp_map_drop_later(entry, Some(drop_entry::<T>)) };
     }
 
     /// Takes an object out, and returns it when no lookup that found it in the table is under way
@@ -142,9 +154,7 @@ impl<T: Send + Sync> RcuMap<T> {
     /// sleep for a grace period unless there is no memory.
     pub(crate) fn remove_later(&self, key: u32) {
         if let Some(object) = self.erase(key) {
-            let entry: *mut ffi::c_void = Arc::into_raw(object).cast_mut().cast();
-            // SAFETY: `drop_entry` is called once, with a reference to a `T` that is its own by then.
-            unsafe { c::superp_map_drop_later(entry, Some(drop_entry::<T>)) };
+            Self::drop_later(object);
         }
     }
 

@@ -32,7 +32,7 @@ struct superp_sock {
 /* Flags that sendmsg() accepts; what it does not know it refuses. */
 #define SUPERP_SEND_FLAGS \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
-	 MSG_SPLICE_PAGES)
+	 MSG_SPLICE_PAGES | MSG_BATCH)
 
 static int superp_family __ro_after_init;
 

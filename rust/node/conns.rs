@@ -131,7 +131,7 @@ impl Node {
         if conn.identity().config.lite {
             let peer = conn.identity().remote_sunh();
             if let Err(e) = self.lite.insert(peer.into(), conn.clone()) {
-                self.conns.remove(conn.cid());
+                self.conns.remove_later(conn.cid());
                 return Err(Refusal::new(e, c"no memory for the connection"));
             }
         }
@@ -352,13 +352,14 @@ impl Node {
     pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
         let mut config = self.config.lock();
         let conn = self.existing(cid)?;
-        self.conns.remove(cid.into());
+        // Nobody waits for a grace period under this lock: devices that go away wait for it with RTNL held.
+        self.conns.remove_later(cid.into());
         let kept = conn.identity().config.quarantine_time();
         config
             .quarantine
             .put(cid, timer::now().saturating_add(kept));
         if conn.identity().config.lite {
-            self.lite.remove(conn.identity().remote_sunh().into());
+            self.lite.remove_later(conn.identity().remote_sunh().into());
         }
         drop(config);
         conn.stop();

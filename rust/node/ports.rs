@@ -109,7 +109,7 @@ impl Node {
                 c"routes use the port: remove them first",
             ));
         }
-        self.ports.remove(ifindex);
+        self.ports.remove_later(ifindex);
         let unused = self.unused_udp(&mut config);
         drop(config);
         drop(unused);
@@ -153,9 +153,11 @@ impl Node {
                 // The port goes first: no connection is made over it from then on.
                 let unused = {
                     let mut config = self.config.lock();
-                    if self.ports.remove(ifindex).is_none() {
+                    if self.ports.get(ifindex).is_none() {
                         return;
                     }
+                    // RTNL is held: nobody waits for a grace period.
+                    self.ports.remove_later(ifindex);
                     self.routes_leave(ifindex);
                     self.unused_udp(&mut config)
                 };

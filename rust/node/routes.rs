@@ -272,7 +272,7 @@ impl Node {
             let _ = hops.push_within_capacity(hop.clone());
         }
         if hops.is_empty() {
-            drop(self.routes.remove(address.into()));
+            self.routes.remove_later(address.into());
             return Ok(());
         }
         let route = Arc::new(Route { hops }, GFP_KERNEL)?;
@@ -287,14 +287,15 @@ impl Node {
             .any(|(_, route)| route.hops.iter().any(over))
     }
 
-    /// The device goes away: nothing may be sent over it any more. Process context.
+    /// The device goes away: nothing may be sent over it any more. Process context; RTNL is held, so
+    /// nothing here waits for a grace period.
     pub(super) fn routes_leave(&self, ifindex: u32) {
         for (address, route) in self.routes.iter() {
             let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
             if route.hops.iter().any(over) {
                 // Without memory the other ways go too: the device does not wait.
                 if self.route_without(address as u16, &route, over).is_err() {
-                    drop(self.routes.remove(address));
+                    self.routes.remove_later(address);
                 }
             }
         }

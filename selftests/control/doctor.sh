@@ -196,6 +196,21 @@ no_route() {
 	ip -n "$nodeA" route add ${route% } dev eth0 && afresh && content
 }
 
+# A second device in the same network answers ARP for the first one's address, too.
+two_cards() {
+	local mac
+	fresh && ip -n "$nodeA" link add link eth0 name card1 type macvlan mode bridge || return 1
+	ip -n "$nodeA" address add 10.23.0.3/16 dev card1 && ip -n "$nodeA" link set card1 up || return 1
+	content || return 1
+	mac=$(on "$nodeA" cat /sys/class/net/card1/address)
+	# Whose answer is believed is chance where there is a switch.
+	ip -n "$nodeB" neigh replace 10.23.0.1 lladdr "$mac" dev eth0 nud permanent || return 1
+	finds "$nodeA" "$impatient" neighbour:eth0 10.23.0.2 || return 1
+	told text | grep -q card1 || return 1
+	apply && ip -n "$nodeB" neigh del 10.23.0.1 dev eth0 || return 1
+	afresh && content && ip -n "$nodeA" link del card1
+}
+
 # A second link, and UDP over both.
 two_paths() {
 	local node peer
@@ -253,6 +268,7 @@ tap_case "a connection that the peer does not have any more, and that breaks" lo
 tap_case "a neighbour that does not answer ARP" no_arp
 tap_case "a neighbour that does not answer neighbour discovery" no_neighbour_discovery
 tap_case "no route" no_route
+tap_case "two devices in one network" two_cards
 tap_case "one of two paths switched off" one_path_off
 tap_case "the device of a path removed" one_device_removed
 tap_case "without privileges" without_privileges

@@ -194,11 +194,39 @@ static inline void done(struct sides *sides, unsigned int i)
 		pattern_fill(sides->remote + remote_at(i), sides->len[i], i);
 }
 
+/* For people who look why something did not happen. */
+static inline void connection_says(int cid)
+{
+	static const struct {
+		const char	*name;
+		int		attribute;
+	} counters[] = {
+		{ "transactions", SUPERP_A_CONN_STATS_TRANSACTIONS },
+		{ "completed", SUPERP_A_CONN_STATS_COMPLETED },
+		{ "failed", SUPERP_A_CONN_STATS_FAILED },
+		{ "tx-packets", SUPERP_A_CONN_STATS_TX_PACKETS },
+		{ "rx-packets", SUPERP_A_CONN_STATS_RX_PACKETS },
+		{ "timeouts", SUPERP_A_CONN_STATS_TIMEOUTS },
+		{ "probes", SUPERP_A_CONN_STATS_PROBES },
+		{ "retrans-rto", SUPERP_A_CONN_STATS_RETRANS_RTO },
+		{ "rto-ns", SUPERP_A_CONN_STATS_RTO_NS },
+		{ "tx-path-errors", SUPERP_A_CONN_STATS_TX_PATH_ERRORS },
+	};
+	unsigned int i;
+
+	fprintf(stderr, "connection %d: state %d", cid, conn_state(&node_a, cid));
+	for (i = 0; i < ARRAY_SIZE(counters); i++)
+		fprintf(stderr, ", %s %llu", counters[i].name,
+			(unsigned long long)conn_counter(cid, counters[i].attribute));
+	fprintf(stderr, "\n");
+}
+
 /* The major code of the next completion, which is that of request @i; -1: it is not. */
 static inline int outcome(struct sides *sides, unsigned int i, struct superp_cqe *completion)
 {
 	if (!cq_wait(&sides->a.send_cq, completion, slowly(WAIT_MS))) {
 		fprintf(stderr, "request %u does not complete\n", i);
+		connection_says(sides->cid);
 		return -1;
 	}
 	if (completion->token != TOKEN + i || completion->qp != sides->a.qp.id ||

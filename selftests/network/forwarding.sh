@@ -184,6 +184,28 @@ route "$nodeT" 1 l0 "$nodeS" l0
 route "$nodeT" 1 l1 "$nodeS" l1
 route "$nodeT" 2 toB "$nodeB" eth0
 
+# RTNL is everybody's: while a device goes with so many routes, other namespaces can have devices.
+many_routes_leave() {
+	local count=2000 begin longest=0 took left
+	ip link add many netns "$nodeS" type dummy && ip -n "$nodeS" link set many up || return 1
+	on "$nodeS" superp dev add many || return 1
+	seq 1000 "$((999 + count))" | sed 's/.*/route add & dev many lladdr 02:00:00:00:00:01/' | on "$nodeS" superp batch || return 1
+	begin=$(on "$nodeS" superp -j route show | jq 'map(select(.ifname == "many")) | length')
+	tap_equal "$count" "$begin" "routes" || return 1
+	ip -n "$nodeS" link del many & left=$!
+	while kill -0 "$left" 2>/dev/null; do
+		begin=${EPOCHREALTIME/[.,]/}
+		ip -n "$nodeT" link add other type dummy && ip -n "$nodeT" link del other || return 1
+		took=$((${EPOCHREALTIME/[.,]/} - begin))
+		[ "$took" -le "$longest" ] || longest=$took
+	done
+	wait "$left" || return 1
+	echo "# $count routes; the longest wait of others is $((longest / 1000)) ms"
+	tap_equal 0 "$(on "$nodeS" superp -j route show | jq 'map(select(.ifname == "many")) | length')" "routes left" || return 1
+	# A grace period for each route would take some ten seconds.
+	[ "$longest" -lt 3000000 ]
+}
+
 tap_case "nothing is forwarded before forwarding is switched on" off_at_first
 tap_case "writes, reads and messages over two switches" switched
 tap_case "SUPERp-lite over two switches" switched_lite
@@ -195,4 +217,5 @@ tap_case "a frame longer than the next link's MTU is dropped and counted" too_lo
 tap_case "routes that make no sense are refused by name" refusals
 tap_case "the next hop by its IP address" by_neighbour
 tap_case "a removed device takes its next hops along" device_removed
+tap_case "others have devices while one goes with very many routes" many_routes_leave
 tap_end

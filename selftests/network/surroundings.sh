@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What a machine can have around a connection: offloads that are switched under traffic, VRF, VLANs in VLANs, link-local
 # addresses, several next hops, packet filters, shapers, taps, mirrors, a peer with a new Ethernet address, and
-# MACsec and IPsec. Every byte that moves is compared.
+# MACsec, IPsec and WireGuard. Every byte that moves is compared.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . lib/tap.sh
@@ -249,6 +249,39 @@ ipsec() {
 		{ echo "not encrypted"; ip -n "$nodeA" -s xfrm state; return 1; }
 }
 
+# tunnel_on NODE ID PEER PEERID: each end makes its key where the other finds it.
+tunnel_on() {
+	ip -n "$1" link add wg0 type wireguard &&
+		on "$1" wg set wg0 listen-port 51820 private-key "/tmp/wg$2" \
+			peer "$(wg pubkey <"/tmp/wg$4")" allowed-ips 10.24.0.0/16,fd24::/64 endpoint "10.23.0.$4:51820" &&
+		ip -n "$1" address add "10.24.0.$2/16" dev wg0 && ip -n "$1" address add "fd24::$2/64" dev wg0 nodad &&
+		ip -n "$1" link set wg0 mtu "$(($5 - 80))" up
+}
+wireguard() {
+	fresh "$1" || return 1
+	(umask 077 && wg genkey >/tmp/wg1 && wg genkey >/tmp/wg2) || return 1
+	tunnel_on "$nodeA" 1 "$nodeB" 2 "$1" && tunnel_on "$nodeB" 2 "$nodeA" 1 "$1" || return 1
+	cid=$((cid + 1))
+	routed "$nodeA" 1 2 && routed "$nodeB" 2 1 || return 1
+	moves "$(address "$way" 2 24)" 60 100000 || return 1
+	[ "$(on "$nodeB" wg show wg0 transfer | cut -f 2)" -gt 1000000 ] || { on "$nodeB" wg show; return 1; }
+	# It is changed under the connection.
+	under "$(address "$way" 2 24)" keys_anew
+}
+# routed NODE ID PEERID: one half of a connection over whatever device the route names.
+routed() {
+	on "$1" superp conn add "$cid" peer "$(address "$way" "$3" 24)" peer-cid "$cid" encap "$way" \
+		local "$(address "$way" "$2" 24)" ext on pdl_dead_time 15s && on "$1" superp conn start "$cid"
+}
+keys_anew() {
+	local old
+	old=$(wg pubkey </tmp/wg2)
+	wg genkey >/tmp/wg2 || return 1
+	on "$nodeB" wg set wg0 private-key /tmp/wg2 && sleep 0.3 || return 1
+	on "$nodeA" wg set wg0 peer "$old" remove peer "$(wg pubkey </tmp/wg2)" allowed-ips 10.24.0.0/16,fd24::/64 \
+		endpoint 10.23.0.2:51820 && sleep 0.5
+}
+
 for way in sunh udp4 udp6; do
 	tap_case "$way: offloads are switched under traffic" offloads
 	tap_case "$way: a VRF" vrf
@@ -267,5 +300,7 @@ for way in udp4 udp6; do
 	for verdict in drop reject; do tap_case "$way: a packet filter's $verdict for a second" filtered; done
 	tap_case "$way: IPsec" ipsec 9000
 	tap_case "$way: IPsec, MTU 1500" ipsec 1500
+	tap_case "$way: WireGuard, whose keys change" wireguard 9000
+	tap_case "$way: WireGuard, MTU 1500" wireguard 1500
 done
 tap_end

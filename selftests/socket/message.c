@@ -88,6 +88,33 @@ TEST_F_TIMEOUT(pair, sizes__arrive_whole, slowly(120))
 	EXPECT_EQ(0, superp_error(self->b));
 }
 
+TEST_F(pair, several_in_one_call__arrive_in_order)
+{
+	enum { COUNT = 20, SIZE = 1000 };
+	struct mmsghdr out[COUNT] = {}, in[COUNT] = {};
+	struct iovec from[COUNT], to[COUNT];
+	unsigned int i, got = 0;
+
+	for (i = 0; i < COUNT; i++) {
+		from[i] = (struct iovec) { (char *)self->out + i * SIZE, SIZE - i };
+		to[i] = (struct iovec) { (char *)self->in + i * SIZE, SIZE };
+		out[i].msg_hdr = (struct msghdr) { .msg_iov = &from[i], .msg_iovlen = 1 };
+		in[i].msg_hdr = (struct msghdr) { .msg_iov = &to[i], .msg_iovlen = 1 };
+		pattern_fill(from[i].iov_base, from[i].iov_len, i);
+	}
+	ASSERT_EQ(COUNT, sendmmsg(self->a, out, COUNT, 0));
+	while (got < COUNT) {
+		int more = recvmmsg(self->b, in + got, COUNT - got, MSG_WAITFORONE, NULL);
+
+		ASSERT_LT(0, more);
+		got += more;
+	}
+	for (i = 0; i < COUNT; i++) {
+		EXPECT_EQ(SIZE - i, in[i].msg_len);
+		EXPECT_EQ(-1, pattern_check(to[i].iov_base, SIZE - i, i));
+	}
+}
+
 TEST_F(pair, sizes__too_large)
 {
 	EXPECT_EQ(-1, send(self->a, self->out, SUPERP_MAX_MESSAGE + 1, 0));

@@ -5,10 +5,12 @@ use super::judge::{Ask, Facts, Link, Reach, Trip};
 use crate::failure::{errno_name, Failure};
 use crate::memlock;
 use crate::xfer::connect;
+use nix::ifaddrs::{getifaddrs, InterfaceAddress};
+use nix::net::if_::InterfaceFlags;
 use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use superp_netlink::{Client, Conn, Error, Path};
 
@@ -45,6 +47,7 @@ pub(super) fn gather(peer: Option<IpAddr>) -> Result<Option<Facts>, Failure> {
             regions => Some(regions?),
         },
         drops: client.stats()?,
+        proxies: ports.iter().flat_map(|port| proxies(&port.name)).collect(),
         candidates: candidates(),
         memlock: memlock::limit(),
         ports,
@@ -91,6 +94,57 @@ fn is_vrf(device: &str) -> bool {
 /// VRFs has no such setting.
 fn accepted() -> bool {
     fs::read_to_string("/proc/sys/net/ipv4/udp_l3mdev_accept").is_ok_and(|text| text.trim() == "1")
+}
+
+/// The port and another device, where that one answers ARP for the port's addresses.
+fn proxies(port: &str) -> Vec<(String, String)> {
+    let Ok(all) = getifaddrs() else {
+        return Vec::new();
+    };
+    let ipv4 = |address: &InterfaceAddress| {
+        let ip = address.address?.as_sockaddr_in()?.ip();
+        let mask = address.netmask?.as_sockaddr_in()?.ip();
+        Some((ip, mask))
+    };
+    let all: Vec<InterfaceAddress> = all.collect();
+    let own: Vec<_> = all
+        .iter()
+        .filter(|address| address.interface_name == port)
+        .filter_map(ipv4)
+        .collect();
+    // One network contains the other.
+    let near = |(ip, mask): (Ipv4Addr, Ipv4Addr)| {
+        own.iter()
+            .any(|(own, own_mask)| ip & mask & *own_mask == *own & mask & *own_mask)
+    };
+    let answers = |address: &&InterfaceAddress| {
+        let flags = address.flags;
+        flags.contains(InterfaceFlags::IFF_UP)
+            && !flags.intersects(InterfaceFlags::IFF_NOARP | InterfaceFlags::IFF_LOOPBACK)
+            && address.interface_name != port
+            && ipv4(address).is_some_and(near)
+            && master(&address.interface_name) == master(port)
+            && answers_for_others(&address.interface_name)
+    };
+    let mut found: Vec<String> = all
+        .iter()
+        .filter(answers)
+        .map(|address| address.interface_name.clone())
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+        .into_iter()
+        .map(|other| (port.to_owned(), other))
+        .collect()
+}
+
+/// Whether a device answers ARP for addresses of other devices: the larger of two settings counts.
+fn answers_for_others(device: &str) -> bool {
+    ["all", device].iter().all(|name| {
+        let path = format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore");
+        fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
+    })
 }
 
 /// Ethernet devices, in the order of their names.

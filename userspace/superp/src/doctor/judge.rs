@@ -28,6 +28,9 @@ pub(super) struct Facts {
     /// `None`: it is not permitted to see them.
     pub(super) regions: Option<Vec<Region>>,
     pub(super) drops: Counters,
+    /// Pairs of devices in one IPv4 network: a port, and one that answers ARP for the port's
+    /// addresses as well.
+    pub(super) proxies: Vec<(String, String)>,
     /// Devices that could be ports.
     pub(super) candidates: Vec<String>,
     /// Bytes that a program of this user may register, if they are limited.
@@ -367,8 +370,27 @@ impl<'a> Walk<'a> {
         // As long as the peer cannot be reached it would break again.
         match reach(conn, healthy, ask) {
             Some((Reach::NoRoute | Reach::NoNeighbour, finding)) => finding,
-            _ => renewed(finding, conn),
+            _ => self
+                .proxied(name, healthy)
+                .unwrap_or_else(|| renewed(finding, conn)),
         }
+    }
+
+    /// Linux answers ARP for an address of a node by every device in the same network. A path takes
+    /// packets by its own device only.
+    fn proxied(&self, name: &str, paths: &[&Path]) -> Option<Finding> {
+        let of_device = paths.iter().filter(|path| path.local_addr.is_ipv4());
+        let mut devices = of_device.filter_map(|path| path.ifname.as_ref());
+        let (port, other) =
+            devices.find_map(|dev| self.facts.proxies.iter().find(|(port, _)| port == dev))?;
+        let text = format!(
+            "{name} takes packets by {port} only; {other} is in the same network and answers ARP for {port}'s address, so the peer may send them there"
+        );
+        Some(
+            Finding::wrong("neighbour", port, text)
+                .remedy("sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2")
+                .advice("the peer learns the right Ethernet address within half a minute, or by \"ip neighbour flush to ADDRESS\" there"),
+        )
     }
 
     /// Why the peer does not answer.
@@ -381,8 +403,14 @@ impl<'a> Walk<'a> {
         ask: &mut impl Ask,
     ) -> Finding {
         let cid = conn.local_cid;
-        let (how, hint) = match reach(conn, healthy, ask) {
-            Some((Reach::NoRoute | Reach::NoNeighbour, finding)) => return finding,
+        let reached = reach(conn, healthy, ask);
+        if let Some((Reach::NoRoute | Reach::NoNeighbour, finding)) = reached {
+            return finding;
+        }
+        if let Some(finding) = self.proxied(name, healthy) {
+            return finding;
+        }
+        let (how, hint) = match reached {
             Some((Reach::Answers, _)) => (
                 "its IP does, so what is wrong is SUPERp there",
                 "there: is it a port, has it the connection with these ids, is that not broken",

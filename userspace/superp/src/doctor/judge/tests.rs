@@ -107,6 +107,7 @@ fn facts() -> Facts {
         qps: Vec::new(),
         regions: Some(Vec::new()),
         drops: Counters(vec![("no_connection".into(), 0)]),
+        proxies: Vec::new(),
         candidates: vec!["eth0".into()],
         memlock: None,
     }
@@ -184,6 +185,23 @@ fn notes(facts: &Facts) -> Vec<String> {
         .into_iter()
         .filter(|finding| finding.verdict == Verdict::Note);
     notes.map(|finding| finding.text).collect()
+}
+
+#[test]
+fn another_device_that_answers_arp_for_the_port_is_named_where_packets_get_lost() {
+    let mut facts = facts();
+    facts.proxies = vec![("eth0".into(), "eth1".into())];
+    assert!(wrong(&facts, fine()).is_empty());
+    let sysctl = "sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2";
+    let finding = fault(&facts, silent(Reach::Answers));
+    is(&finding, "neighbour", "eth0", Some(sysctl));
+    assert!(finding.text.contains("eth1"), "{}", finding.text);
+    // Nor does a reset help before.
+    facts.conns[0].state = ConnState::Broken;
+    is(&fault(&facts, fine()), "neighbour", "eth0", Some(sysctl));
+    facts.proxies = vec![("eth2".into(), "eth1".into())];
+    facts.conns[0].state = ConnState::Established;
+    is(&fault(&facts, silent(Reach::Answers)), "answer", "1", None);
 }
 
 /// A second device, eth1.
