@@ -498,6 +498,12 @@ impl Conn {
         Ok(())
     }
 
+    /// Drops what it keeps of a message to this queue pair. Process context.
+    pub(crate) fn forget_partial(&self, qpn: u32) {
+        let partial = self.inner.lock().rx.take_partial(qpn);
+        drop(partial);
+    }
+
     /// What the node's receive budget knows of it. Any context.
     pub(crate) fn activity(&self) -> Activity {
         self.inner.lock().activity

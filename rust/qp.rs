@@ -5,7 +5,7 @@
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{Atomic, Relaxed},
+        atomic::{Atomic, Full, Relaxed},
         Arc,
     },
 };
@@ -81,18 +81,42 @@ pub(crate) enum End {
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
     end: End,
+    /// Messages to it of which connections keep a part.
+    partials: Atomic<u32>,
+}
+
+/// Stands for a part of a message to a queue pair, for as long as a connection keeps that.
+pub(crate) struct Kept(Arc<Qp>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.partials.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Qp {
     /// An unbound queue pair. Process context.
     pub(crate) fn new(end: End) -> Result<Arc<Qp>> {
-        let qpn = Atomic::new(0);
-        Ok(Arc::new(Qp { qpn, end }, GFP_KERNEL)?)
+        let qp = Qp {
+            qpn: Atomic::new(0),
+            end,
+            partials: Atomic::new(0),
+        };
+        Ok(Arc::new(qp, GFP_KERNEL)?)
     }
 
     /// Its number; 0: not bound.
     pub(crate) fn qpn(&self) -> u32 {
         self.qpn.load(Relaxed)
+    }
+
+    /// A connection keeps a part of a message to it. `None`: it is not bound any more, and nobody would take the part
+    /// away. Any context, the connection's lock is held.
+    pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<Kept> {
+        self.partials.fetch_add(1, Full);
+        let kept = Kept(self.clone());
+        // Either this sees that it was unbound, or who unbinds it sees the part.
+        (self.qpn() != 0).then_some(kept)
     }
 
     /// Its rings, if it is one of a context.
@@ -214,10 +238,19 @@ impl Node {
     /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
     /// Process context.
     pub(crate) fn qp_unbind(&self, qp: &Qp) {
-        let qpn = qp.qpn.xchg(0, Relaxed);
+        let qpn = self.qp_reset(qp);
         if qpn != 0 {
             self.qps().remove_later(qpn);
         }
+    }
+
+    /// Takes the number of `qp` away, and what connections keep for it. Gives the number.
+    fn qp_reset(&self, qp: &Qp) -> u32 {
+        let qpn = qp.qpn.xchg(0, Full);
+        if qp.partials.load(Relaxed) != 0 {
+            self.forget_partials(qpn);
+        }
+        qpn
     }
 
     /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
@@ -225,7 +258,7 @@ impl Node {
     pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
         let bound = |qpn: &u32| *qpn != 0;
         self.qps()
-            .remove_each(qps.map(|qp| qp.qpn.xchg(0, Relaxed)).filter(bound));
+            .remove_each(qps.map(|qp| self.qp_reset(&qp)).filter(bound));
     }
 
     /// The bound queue pair with the lowest number from `from` on, with its number.

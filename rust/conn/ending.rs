@@ -9,7 +9,7 @@ use kernel::{
     workqueue::{impl_has_work, WorkItem},
 };
 
-use super::{flow::Abandoned, Conn, ConnState, Guard, Inner};
+use super::{flow::Abandoned, receiver::Receiver, Conn, ConnState, Guard, Inner};
 use crate::{
     kapi::{defer, timer},
     proto::Code,
@@ -25,6 +25,8 @@ const WORKS: usize = 128;
 pub(super) struct Ending {
     flows: Abandoned,
     works: List<Work>,
+    /// What the receiving half kept.
+    rx: Option<Receiver>,
 }
 
 impl Ending {
@@ -33,18 +35,22 @@ impl Ending {
         Ending {
             flows: Abandoned::none(),
             works: List::new(),
+            rx: None,
         }
     }
 }
 
 impl Inner {
     /// Takes away what has not been submitted, for [`Conn::complete_abandoned`]; the core completes the rest.
-    /// No request is taken any more in this life.
+    /// No request is taken any more in this life, and no packet.
     pub(super) fn abandon(&mut self) {
         if self.ending.flows.is_done() {
             self.ending.flows = self.flows.abandon();
         }
         self.flows.close_all(&mut self.ending.works);
+        if self.ending.rx.is_none() {
+            self.ending.rx = Some(self.rx.take());
+        }
     }
 }
 
@@ -65,9 +71,7 @@ impl Conn {
         inner.abandon();
         self.run(&mut inner, timer::now());
         inner.untold = None;
-        let held = inner.rx.take();
         drop(inner);
-        drop(held);
         self.complete_abandoned();
         // Nothing starts it in this state.
         self.timer.cancel_sync();
@@ -112,14 +116,16 @@ impl Conn {
     fn complete_abandoned(&self) {
         loop {
             let mut works = List::new();
-            let spent = {
+            let (spent, held) = {
                 let mut inner = self.inner.lock();
                 let ending = &mut inner.ending;
                 works.push_all_back(&mut ending.works);
                 ending.flows.take(FLOWS, &mut works);
                 let done = ending.flows.is_done();
-                done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()))
+                let spent = done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
+                (spent, ending.rx.take())
             };
+            drop(held);
             let mut completed = 0usize;
             while let Some(work) = works.pop_front() {
                 work.complete(Err(Code::ABORTED));

@@ -8,7 +8,7 @@ use super::receiver::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
     proto::Code,
-    qp::{Mark, Qp, Refused},
+    qp::{Kept, Mark, Qp, Refused},
     ring::Claim,
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Partial {
     bytes: u64,
     /// The first transaction is here.
     begun: bool,
+    /// Its queue pair counts it.
+    kept: Option<Kept>,
 }
 
 impl Partial {
@@ -44,7 +46,17 @@ impl Partial {
             len,
             bytes: 0,
             begun: false,
+            kept: None,
         }
+    }
+
+    /// Has its queue pair count it, and take it away when it goes. False: it has gone. Softirq, the connection's
+    /// lock is held.
+    pub(super) fn keep(&mut self) -> bool {
+        if self.kept.is_none() {
+            self.kept = self.qp.keep_partial();
+        }
+        self.kept.is_some()
     }
 
     /// Whether the first transaction is here.

@@ -235,6 +235,9 @@ impl Target<'_> {
         if whole.is_whole() {
             return Ok(Some(whole));
         }
+        if !whole.keep() {
+            return Err(self.conn.node.qp_missing(qpn));
+        }
         match self.rx.partials.push_within_capacity(whole) {
             Ok(()) => Ok(None),
             Err(_) => Err(Code::RESOURCES),

@@ -408,7 +408,9 @@ static int superp_create(struct net *net, struct socket *sock, int protocol,
 
 	state = rings ? superp_rust_ring_create(sk, net) : superp_rust_sock_create(sk, net);
 	if (IS_ERR(state)) {
+		/* Who asked for the socket frees it, and must not find this. */
 		sock_orphan(sk);
+		sock->sk = NULL;
 		sock_put(sk);
 		return PTR_ERR(state);
 	}

@@ -328,6 +328,13 @@ impl Node {
         }
     }
 
+    /// A queue pair goes: nobody waits for the rest of the messages that it was being sent. Process context.
+    pub(crate) fn forget_partials(&self, qpn: u32) {
+        for (_, conn) in self.conns.iter() {
+            conn.forget_partial(qpn);
+        }
+    }
+
     fn existing(&self, cid: u16) -> Result<Arc<Conn>, Refusal> {
         self.conn(cid.into())
             .ok_or_else(|| Refusal::new(ENOENT, c"no connection with this local-cid"))

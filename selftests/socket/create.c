@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Sockets of the family before any data: creation, names, refusals. */
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "superp_test.h"
@@ -39,6 +40,19 @@ TEST(socket__needs_no_privilege)
 {
 	ASSERT_EQ(0, node_enter(&node_a));
 	ASSERT_EQ(0, seteuid(65534));
+	EXPECT_LE(0, socket(superp_family(), SOCK_SEQPACKET, 0));
+}
+
+/* Who may lock no memory has no rings. Kernels that check what the network does tell of what is left behind. */
+TEST(socket__refused_for_want_of_memory)
+{
+	struct rlimit none = {};
+
+	ASSERT_EQ(0, node_enter(&node_a));
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &none));
+	ASSERT_EQ(0, setresuid(54324, 54324, 54324));
+	EXPECT_EQ(-1, socket(superp_family(), SOCK_RDM, 0));
+	EXPECT_EQ(ENOMEM, errno);
 	EXPECT_LE(0, socket(superp_family(), SOCK_SEQPACKET, 0));
 }
 
