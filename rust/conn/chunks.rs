@@ -91,7 +91,9 @@ impl<T> Chunks<T> {
             core::mem::swap(&mut self.pieces, &mut growth.pieces);
         }
         while self.pieces.len() < self.pieces.capacity() {
-            let Some(piece) = growth.fresh.pop() else { break };
+            let Some(piece) = growth.fresh.pop() else {
+                break;
+            };
             // There is room.
             let _ = self.pieces.push_within_capacity(piece);
         }

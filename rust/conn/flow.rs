@@ -271,7 +271,9 @@ impl Flows {
 
     /// Number of the bucket of a hash, among `buckets`.
     fn bucket(hash: u32, buckets: usize) -> usize {
-        let mask = buckets.next_power_of_two().saturating_sub(1);
+        // All bits up to the highest one of a bucket's number.
+        let unused = buckets.saturating_sub(1).leading_zeros();
+        let mask = usize::MAX.checked_shr(unused).unwrap_or(0);
         let number = hash as usize & mask;
         match number < buckets {
             true => number,
@@ -315,9 +317,8 @@ impl Flows {
         if number > 0 {
             // The bucket that has what belongs to the new one so far.
             let split = self.flows.get_mut(Self::bucket(number as u32, number));
-            let mut index = split.map_or(NIL, |slot| {
-                core::mem::replace(&mut slot.links.bucket, NIL)
-            });
+            let mut index =
+                split.map_or(NIL, |slot| core::mem::replace(&mut slot.links.bucket, NIL));
             while let Some(flow) = self.flow(index) {
                 let (next, hash) = (flow.links.next, flow.id.hash());
                 self.enter(index, hash);

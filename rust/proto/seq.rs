@@ -11,9 +11,29 @@ pub(super) const fn xid_diff(a: u16, b: u16) -> i16 {
     a.wrapping_sub(b) as i16
 }
 
+/// An ACK PSN may be so old, where a packet was late: the largest window that there is. Of all values few
+/// are: who sends packets and sees none has to guess it [proto 3.2].
+const ACK_AGE_MAX: i32 = 1024;
+
+/// Whether a packet with this ACK PSN, from before PSN `unacked` was sent, can have been late.
+pub(super) fn is_late(ack_psn: u32, unacked: u32) -> bool {
+    (-ACK_AGE_MAX..0).contains(&psn_diff(ack_psn, unacked))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn late_packet_has_an_ack_psn_of_the_last_window() {
+        for unacked in [0, 5, 1 << 31, u32::MAX] {
+            let late = |far: i32| is_late(unacked.wrapping_add_signed(far), unacked);
+            assert!(late(-1) && late(-1024));
+            for far in [0, 7, 1 << 20, i32::MAX, i32::MIN, -1025] {
+                assert!(!late(far), "{far}");
+            }
+        }
+    }
 
     /// All 2^32 pairs.
     #[test]

@@ -54,8 +54,7 @@ jumps() {
 clock() { connected "$way" && under jumps; }
 
 goes_and_comes() {
-	local i
-	for i in 1 2 3 4 5; do
+	for _ in 1 2 3 4 5; do
 		echo 0 >"$cpu" && sleep 0.3 && echo 1 >"$cpu" && sleep 0.3 || return 1
 	done
 }

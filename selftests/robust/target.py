@@ -524,6 +524,8 @@ OUT_OF_WINDOW = [
     ("a PSN one beyond the window", "psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, psn=p.psn + 32))),
     ("a PSN far beyond", "psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, psn=p.psn + 0x7FFFFFFF))),
     ("an ACK PSN of a packet never sent", "ack_psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_psn=p.ack_psn + 1000))),
+    ("an ACK PSN older than any late packet's", "ack_psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_psn=p.ack_psn - 5000 & 0xFFFFFFFF))),
+    ("an ACK PSN that was guessed", "ack_psn_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_psn=p.ack_psn - (1 << 30) & 0xFFFFFFFF))),
     ("an ACK XID of a transaction never started", "ack_xid_out_of_window", lambda p: p.wrap(p.packet(NOOP, ack_xid=77))),
     ("G4: a PSN of another time", "psn_out_of_window", lambda p: G["G4"]),
 ]

@@ -2,6 +2,7 @@
 //! Packets in.
 
 use super::super::pdl::{AckCheck, Arrival, Content};
+use super::super::seq::is_late;
 use super::super::tal::Step;
 use super::super::wire::{Opcode, Packet, Run, BLOCK_MIN};
 use super::super::{DropReason, Owner, Received, Report, Slabs};
@@ -152,7 +153,13 @@ impl<A: Slabs> Connection<A> {
                 high: self.receive.max_rpsn(),
             });
         }
-        let Ok(ack) = self.send.check_ack(pdl) else {
+        // A packet that is not delivered may be of an earlier life, and be answered.
+        let believed = |ack: &AckCheck| {
+            *ack != AckCheck::Stale
+                || arrival == Arrival::Duplicate
+                || is_late(pdl.ack_psn, self.send.unacked_spsn())
+        };
+        let Some(ack) = self.send.check_ack(pdl).ok().filter(believed) else {
             return Err(Report {
                 reason: DropReason::AckOutOfWindow,
                 value: pdl.ack_psn,
