@@ -3,6 +3,7 @@
 //! Queue pairs: what a peer's Send to QP names. A socket is one, a context has many.
 
 use kernel::{
+    alloc::AllocError,
     prelude::*,
     sync::{
         atomic::{Atomic, Full, Relaxed},
@@ -11,7 +12,13 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{errno::eaddrinuse, process::Process, skb::SkBuff, timer},
+    kapi::{
+        errno::eaddrinuse,
+        lock::{new_spinlock_bh, SpinLockBh},
+        process::Process,
+        skb::SkBuff,
+        timer,
+    },
     node::Node,
     proto::Code,
     ring::{Bytes, Claim, Queue},
@@ -78,11 +85,18 @@ pub(crate) enum End {
 }
 
 /// One queue pair.
+#[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
     end: End,
     /// Messages to it of which connections keep a part.
     partials: Atomic<u32>,
+    /// Connections of whose messages it refused one: it refuses those behind it until one says `start`, or
+    /// messages would change places. Each queue pair has its own, so that none takes room from others.
+    #[pin]
+    refusing: SpinLockBh<KVec<u32>>,
+    /// How many these are.
+    any_refusing: Atomic<usize>,
 }
 
 /// Stands for a part of a message to a queue pair, for as long as a connection keeps that.
@@ -97,12 +111,16 @@ impl Drop for Kept {
 impl Qp {
     /// An unbound queue pair. Process context.
     pub(crate) fn new(end: End) -> Result<Arc<Qp>> {
-        let qp = Qp {
-            qpn: Atomic::new(0),
-            end,
-            partials: Atomic::new(0),
-        };
-        Ok(Arc::new(qp, GFP_KERNEL)?)
+        Arc::pin_init(
+            pin_init!(Qp {
+                qpn: Atomic::new(0),
+                end,
+                partials: Atomic::new(0),
+                refusing <- new_spinlock_bh!(KVec::new(), "superp_qp_refusing"),
+                any_refusing: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Its number; 0: not bound.
@@ -117,6 +135,44 @@ impl Qp {
         let kept = Kept(self.clone());
         // Either this sees that it was unbound, or who unbinds it sees the part.
         (self.qpn() != 0).then_some(kept)
+    }
+
+    /// Refuses what connection `cid` brings until that says `start`. Any context up to softirq, the connection's lock is
+    /// held.
+    pub(crate) fn refuse(&self, cid: u32) -> Result<(), AllocError> {
+        let mut refusing = self.refusing.lock();
+        if refusing.contains(&cid) {
+            return Ok(());
+        }
+        if refusing.len() == refusing.capacity() {
+            let more = refusing.len().saturating_mul(2).max(4);
+            let mut larger = KVec::with_capacity(more, GFP_ATOMIC)?;
+            for cid in refusing.iter() {
+                // There is room: it is larger.
+                let _ = larger.push_within_capacity(*cid);
+            }
+            *refusing = larger;
+        }
+        // There is room.
+        let _ = refusing.push_within_capacity(cid);
+        self.any_refusing.store(refusing.len(), Relaxed);
+        Ok(())
+    }
+
+    /// Whether it does so. Context: as [`Qp::refuse`].
+    pub(crate) fn is_refusing(&self, cid: u32) -> bool {
+        self.any_refusing.load(Relaxed) != 0 && self.refusing.lock().contains(&cid)
+    }
+
+    /// Takes messages of connection `cid` again. Any context up to softirq.
+    pub(crate) fn accept_again(&self, cid: u32) {
+        if self.any_refusing.load(Relaxed) != 0 {
+            let mut refusing = self.refusing.lock();
+            if let Some(index) = refusing.iter().position(|refused| *refused == cid) {
+                let _ = refusing.remove(index);
+            }
+            self.any_refusing.store(refusing.len(), Relaxed);
+        }
     }
 
     /// Its rings, if it is one of a context.
@@ -175,6 +231,7 @@ impl Qp {
 
     /// Connection `cid` has broken or was reset or removed. Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32, cause: Code) {
+        self.accept_again(cid);
         match &self.end {
             End::Socket(endpoint) => endpoint.broken(cid, cause),
             End::Ring(queue) => queue.broken(cid),

@@ -11,9 +11,6 @@ use crate::{
     qp::{Mark, Qp},
 };
 
-/// Queue pairs that may be refusing messages at a time; one more is answered by an error that the
-/// sender does not repeat.
-pub(super) const REFUSING_MAX: usize = 256;
 /// Long messages under way at a time, each to another queue pair.
 const PARTIAL_MAX: usize = 256;
 
@@ -66,9 +63,6 @@ pub(super) struct Receiver {
     fillings: KVVec<Option<Filling>>,
     /// Messages of several transactions.
     pub(super) partials: KVec<Partial>,
-    /// Queue pairs that refused a message: they refuse until one says `start`, or messages would
-    /// change places.
-    pub(super) refusing: KVec<u32>,
 }
 
 fn empty<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
@@ -88,7 +82,6 @@ impl Receiver {
             assemblies: empty(xid_slots)?,
             fillings: empty(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
-            refusing: KVec::with_capacity(REFUSING_MAX, GFP_KERNEL)?,
         })
     }
 
@@ -101,7 +94,6 @@ impl Receiver {
                 assemblies: KVVec::new(),
                 fillings: KVVec::new(),
                 partials: KVec::new(),
-                refusing: KVec::new(),
             },
         )
     }
@@ -123,15 +115,5 @@ impl Receiver {
     pub(super) fn take_partial(&mut self, qpn: u32) -> Option<Partial> {
         let index = self.partial(qpn)?;
         self.partials.remove(index).ok()
-    }
-
-    pub(super) fn is_refusing(&self, qpn: u32) -> bool {
-        self.refusing.contains(&qpn)
-    }
-
-    pub(super) fn accept_again(&mut self, qpn: u32) {
-        if let Some(index) = self.refusing.iter().position(|q| *q == qpn) {
-            let _ = self.refusing.remove(index);
-        }
     }
 }

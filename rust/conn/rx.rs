@@ -2,13 +2,13 @@
 
 //! The receiving half of a connection: packets to the core, operations to memory and queue pairs.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
 use super::{
     count, first_byte,
     flow::Flows,
     partial::{Partial, Store},
-    receiver::{mark, Assembly, Filling, Receiver, REFUSING_MAX},
+    receiver::{mark, Assembly, Filling, Receiver},
     Conn, ConnState, ConnStats, Inner, Kernel,
 };
 use crate::{
@@ -106,20 +106,14 @@ impl Target<'_> {
     }
 
     /// Refuses for want of a buffer; the sender repeats.
-    fn refuse(&mut self, qpn: u32, ext: bool) -> Code {
-        if !ext || self.rx.is_refusing(qpn) {
+    fn refuse(&self, qpn: u32, ext: bool) -> Code {
+        let Some(qp) = self.conn.node.qp(qpn).filter(|_| ext) else {
             return Code::NO_RECEIVE_BUFFER;
-        }
-        let refusing = &mut self.rx.refusing;
-        if refusing.len() >= REFUSING_MAX {
-            let ended = |qpn: &u32| self.conn.node.qp(*qpn).is_none();
-            if let Some(index) = refusing.iter().position(ended) {
-                let _ = refusing.remove(index);
-            }
-        }
-        match refusing.push_within_capacity(qpn) {
+        };
+        match qp.refuse(self.conn.cid()) {
             Ok(()) => Code::NO_RECEIVE_BUFFER,
-            Err(_) => Code::RESOURCES,
+            // Messages behind it could not be kept from being taken before it.
+            Err(AllocError) => Code::RESOURCES,
         }
     }
 
@@ -179,15 +173,14 @@ impl Target<'_> {
 
     /// Lets the message of a transaction begin, or refuses it; whether there is room for it is not asked yet.
     fn admit(&mut self, qp: &Qp, segment: &Segment) -> Result<(), Code> {
-        let qpn = segment.qp;
         let ext = segment.ext.as_ref();
         self.give_up(segment);
         if ext.is_some_and(|e| e.message_len > qp.max_message()) {
             return Err(Code::RESOURCES);
         }
         if ext.is_some_and(|e| e.start) {
-            self.rx.accept_again(qpn);
-        } else if self.rx.is_refusing(qpn) {
+            qp.accept_again(self.conn.cid());
+        } else if qp.is_refusing(self.conn.cid()) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
         Ok(())
@@ -418,8 +411,8 @@ impl Owner for Target<'_> {
         // As another message.
         self.rx.take_partial(qpn);
         if immediate.start {
-            self.rx.accept_again(qpn);
-        } else if self.rx.is_refusing(qpn) {
+            qp.accept_again(self.conn.cid());
+        } else if qp.is_refusing(self.conn.cid()) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
         let beside = Beside::Written {

@@ -39,7 +39,7 @@ int superp_sock_end(struct socket *sock, void (*release)(void *state));
 struct superp_shared *superp_shared_alloc(size_t size, int *err);
 void superp_shared_free(struct superp_shared *shared);
 void *superp_shared_address(const struct superp_shared *shared);
-int superp_shared_map(const struct superp_shared *shared, void *area);
+int superp_shared_map(struct superp_shared *shared, void *area);
 void superp_shared_set_bit(u64 *words, u32 bit);
 void superp_ring_wake(struct sock *sk);
 void superp_ring_resched(void);

@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/net.h>
 #include <linux/poll.h>
+#include <linux/refcount.h>
 #include <linux/sched.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
@@ -20,11 +21,13 @@
  * struct superp_shared - memory of the kernel that programs may map
  * @address: of the first byte, page-aligned
  * @size: bytes, whole pages
- * @charge: what is charged to the user's RLIMIT_MEMLOCK
+ * @users: the kernel, and each mapping
+ * @charge: what is charged to the user's RLIMIT_MEMLOCK, for as long as there are users
  */
 struct superp_shared {
 	void		*address;
 	size_t		size;
+	refcount_t	users;
 	struct superp_charge charge;
 };
 
@@ -47,9 +50,10 @@ struct superp_shared *superp_shared_alloc(size_t size, int *err)
 	shared->size = PAGE_ALIGN(size);
 	if (superp_charge(&shared->charge, shared->size >> PAGE_SHIFT))
 		goto free;
-	shared->address = vmalloc_user(shared->size);
+	shared->address = __vmalloc(shared->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!shared->address)
 		goto unaccount;
+	refcount_set(&shared->users, 1);
 	*err = 0;
 	return shared;
 unaccount:
@@ -60,14 +64,16 @@ free:
 }
 
 /**
- * superp_shared_free - the kernel is done with the memory
+ * superp_shared_free - the kernel is done with the memory, or a mapping is
  * @shared: what superp_shared_alloc() returned
  *
- * Pages that are mapped live on until they are unmapped.
+ * It stays, and charged, while it is mapped.
  * Context: any up to softirq.
  */
 void superp_shared_free(struct superp_shared *shared)
 {
+	if (!refcount_dec_and_test(&shared->users))
+		return;
 	vfree(shared->address);
 	superp_uncharge(&shared->charge);
 	kfree(shared);
@@ -84,6 +90,24 @@ void *superp_shared_address(const struct superp_shared *shared)
 	return shared->address;
 }
 
+static void superp_shared_vma_open(struct vm_area_struct *vma)
+{
+	struct superp_shared *shared = vma->vm_private_data;
+
+	refcount_inc(&shared->users);
+}
+
+static void superp_shared_vma_close(struct vm_area_struct *vma)
+{
+	superp_shared_free(vma->vm_private_data);
+}
+
+/* The module stays: a mapping has the socket's file. */
+static const struct vm_operations_struct superp_shared_vma_ops = {
+	.open	= superp_shared_vma_open,
+	.close	= superp_shared_vma_close,
+};
+
 /**
  * superp_shared_map - map the memory into a program
  * @shared: the memory
@@ -92,13 +116,27 @@ void *superp_shared_address(const struct superp_shared *shared)
  * Context: process, mmap_lock held for writing.
  * Return: 0, -EINVAL (not shared, or longer than the memory), -ENOMEM.
  */
-int superp_shared_map(const struct superp_shared *shared, void *area)
+int superp_shared_map(struct superp_shared *shared, void *area)
 {
 	struct vm_area_struct *vma = area;
+	unsigned long size = vma->vm_end - vma->vm_start;
+	unsigned long at;
+	int err;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_SHARED) || size > shared->size)
 		return -EINVAL;
-	return remap_vmalloc_range(vma, shared->address, 0);
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	for (at = 0; at < size; at += PAGE_SIZE) {
+		err = vm_insert_page(vma, vma->vm_start + at,
+				     vmalloc_to_page(shared->address + at));
+		if (err)
+			return err;
+	}
+	/* A mapping that failed is not closed. */
+	refcount_inc(&shared->users);
+	vma->vm_private_data = shared;
+	vma->vm_ops = &superp_shared_vma_ops;
+	return 0;
 }
 
 /**

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Queue pairs with rings: every operation, order, errors, waiting, and what is refused. */
-#include <sys/resource.h>
 
 #include "superp_ring.h"
 
@@ -743,45 +742,6 @@ TEST(commands__refuse_what_is_wrong)
 	EXPECT_EQ(-1, ring_destroy(&context, SUPERP_IOC_CQ_DESTROY, good.id));
 	EXPECT_EQ(ENOENT, errno);
 	context_close(&context);
-}
-
-TEST(memory__counts_against_the_limit)
-{
-	struct superp_cq_create cq = { .entries = SUPERP_MAX_CQ_ENTRIES };
-	struct rlimit limit = { 1 << 20, 1 << 20 };
-	struct context context;
-
-	ASSERT_EQ(0, node_enter(&node_a));
-	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
-	ASSERT_EQ(0, seteuid(65534));
-	context.fd = socket(superp_family(), SOCK_RDM, 0);
-	ASSERT_LE(0, context.fd);
-	EXPECT_EQ(-1, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
-	EXPECT_EQ(ENOMEM, errno);
-	cq.entries = 64;
-	EXPECT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
-}
-
-/* A ring is charged as many pages as it has. */
-TEST(memory__is_charged_as_it_is)
-{
-	struct superp_cq_create cq = { .entries = 64 };
-	size_t page = sysconf(_SC_PAGESIZE);
-	struct context context;
-	struct rlimit limit;
-
-	ASSERT_EQ(0, node_enter(&node_a));
-	context.fd = socket(superp_family(), SOCK_RDM, 0);
-	ASSERT_LE(0, context.fd);
-	ASSERT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
-	limit.rlim_max = (cq.size + page - 1) / page * page;
-	limit.rlim_cur = limit.rlim_max;
-	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &limit));
-	/* A user of whom nothing else is pinned. */
-	ASSERT_EQ(0, setresuid(54323, 54323, 54323));
-	EXPECT_EQ(0, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
-	EXPECT_EQ(-1, ioctl(context.fd, SUPERP_IOC_CQ_CREATE, &cq));
-	EXPECT_EQ(ENOMEM, errno);
 }
 
 SUPERP_TEST_MAIN

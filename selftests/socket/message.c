@@ -174,6 +174,50 @@ TEST_F_TIMEOUT(pair, receivers_close_in_the_middle__others_receive, slowly(60))
 	}
 }
 
+/* Those who do not read have their messages wait, and nobody else's fail. */
+TEST_F_TIMEOUT(pair, many_do_not_read__others_are_served, slowly(60))
+{
+	enum { COUNT = 300, SIZE = 8000, MESSAGES = 20 };
+	int senders[COUNT], receivers[COUNT], i;
+
+	ASSERT_EQ(0, setsockopt(self->b, SOL_SOCKET, SO_RCVBUF, &(int){ 1 }, sizeof(int)));
+	for (i = 0; i < COUNT; i++) {
+		struct sockaddr_superp to = superp_name(&node_b, variant->options.encap, 3000 + i);
+		int j;
+
+		receivers[i] = superp_socket(&node_b);
+		senders[i] = superp_socket(&node_a);
+		ASSERT_LE(0, receivers[i]);
+		ASSERT_LE(0, senders[i]);
+		ASSERT_EQ(0, superp_bind(receivers[i], 3000 + i));
+		ASSERT_EQ(0, setsockopt(receivers[i], SOL_SOCKET, SO_RCVBUF, &(int){ 1 },
+					sizeof(int)));
+		for (j = 0; j < 3; j++)
+			ASSERT_EQ(SIZE, sendto(senders[i], self->out, SIZE, MSG_DONTWAIT,
+					       (void *)&to, sizeof(to)));
+	}
+	while (conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_NO_BUFFER) < 5 * COUNT)
+		usleep(1000);
+	/* One more that does not read for a while. */
+	for (i = 0; i < MESSAGES; i++) {
+		pattern_fill(self->out, SIZE, i);
+		ASSERT_EQ(SIZE, send(self->a, self->out, SIZE, 0));
+	}
+	usleep(100000);
+	for (i = 0; i < MESSAGES; i++) {
+		ASSERT_TRUE(superp_poll(self->b, POLLIN, 10000) & POLLIN) {
+			TH_LOG("message %d: %s", i, strerror(superp_error(self->a)));
+		}
+		ASSERT_EQ(SIZE, recv(self->b, self->in, SIZE, 0));
+		ASSERT_EQ(-1, pattern_check(self->in, SIZE, i));
+	}
+	EXPECT_EQ(0, superp_error(self->a));
+	for (i = 0; i < COUNT; i++) {
+		close(senders[i]);
+		close(receivers[i]);
+	}
+}
+
 /* B answers nothing any more: what arrives was sent without waiting for an answer. */
 TEST_F(pair, next_ones__do_not_wait_for_an_answer)
 {
