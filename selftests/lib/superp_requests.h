@@ -70,7 +70,7 @@ static inline int sides_up(struct sides *sides)
 	    qp_again(sides) ||
 	    qp_connect(&sides->b.context, &sides->b.qp, &node_a, sides->options->encap, 0))
 		return -1;
-	/* The neighbours know each other before answers are lost. */
+	/* A peer that was never heard is not taken for dead, however long it is silent. */
 	nothing = sqe_of(SUPERP_OP_WRITE, &sides->a.mr, 0, &sides->b.mr, 0, 0);
 	if (post(&sides->a.context, &sides->a.qp, &nothing) ||
 	    !cq_wait(&sides->a.send_cq, &completion, WAIT_MS))

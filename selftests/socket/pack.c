@@ -55,7 +55,7 @@ FIXTURE_SETUP(pack)
 	self->remote = mr_memory(self->b, AREA, SUPERP_ACCESS_MASK, &self->remote_mr);
 	ASSERT_NE(NULL, self->local);
 	ASSERT_NE(NULL, self->remote);
-	/* The neighbours know each other before answers are lost. */
+	/* A peer that was never heard is not taken for dead, however long it is silent. */
 	ASSERT_EQ(0, rma_run(self->a, &none, &completion));
 }
 
