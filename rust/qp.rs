@@ -91,8 +91,9 @@ pub(crate) struct Qp {
     end: End,
     /// Messages to it of which connections keep a part.
     partials: Atomic<u32>,
-    /// Connections of whose messages it refused one: it refuses those behind it until one says `start`, or
-    /// messages would change places. Each queue pair has its own, so that none takes room from others.
+    /// Connections of whose messages it refused one. It refuses those behind it until one says
+    /// `start`, or messages would change places. Each queue pair has its own list: none takes room
+    /// from others.
     #[pin]
     refusing: SpinLockBh<KVec<u32>>,
     /// How many these are.
@@ -128,8 +129,10 @@ impl Qp {
         self.qpn.load(Relaxed)
     }
 
-    /// A connection keeps a part of a message to it. `None`: it is not bound any more, and nobody would take the part
-    /// away. Any context, the connection's lock is held.
+    /// A connection keeps a part of a message to it. `None`: it is not bound any more, and nobody
+    /// would take the part away.
+    ///
+    /// Any context, the connection's lock is held.
     pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<Kept> {
         self.partials.fetch_add(1, Full);
         let kept = Kept(self.clone());
@@ -137,8 +140,9 @@ impl Qp {
         (self.qpn() != 0).then_some(kept)
     }
 
-    /// Refuses what connection `cid` brings until that says `start`. Any context up to softirq, the connection's lock is
-    /// held.
+    /// Refuses what connection `cid` brings until that says `start`.
+    ///
+    /// Any context up to softirq, the connection's lock is held.
     pub(crate) fn refuse(&self, cid: u32) -> Result<(), AllocError> {
         let mut refusing = self.refusing.lock();
         if refusing.contains(&cid) {

@@ -26,6 +26,7 @@ use kernel::{
 
 use crate::{
     kapi::{
+        defer,
         errno::{eafnosupport, ehostunreach, eisconn, enobufs},
         event::EventFd,
         map::RcuMap,
@@ -33,8 +34,8 @@ use crate::{
         params,
         process::Process,
         ring::{
-            ioctl, resched, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
+            ioctl, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
+            RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
         },
         sock::{ioctl as mr, RcuSock, Sock},
         timer, uapi,
@@ -193,7 +194,7 @@ impl Context {
             Some(queue) => queue.serve(&self.node, more),
             None => Left::Nothing,
         };
-        resched();
+        defer::resched();
         left
     }
 
@@ -216,7 +217,7 @@ impl Context {
                 result = Err(EINTR);
             }
             hint::spin_loop();
-            resched();
+            defer::resched();
         }
         for (id, qp) in self.qps.iter() {
             if let Some(queue) = qp.ring() {

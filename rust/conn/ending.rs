@@ -41,8 +41,8 @@ impl Ending {
 }
 
 impl Inner {
-    /// Takes away what has not been submitted, for [`Conn::complete_abandoned`]; the core completes the rest.
-    /// No request is taken any more in this life, and no packet.
+    /// Takes away what has not been submitted, for [`Conn::complete_abandoned`]. The core completes
+    /// the rest. No request is taken any more in this life, and no packet.
     pub(super) fn abandon(&mut self) {
         if self.ending.flows.is_done() {
             self.ending.flows = self.flows.abandon();
@@ -131,10 +131,10 @@ impl Conn {
                 work.complete(Err(Code::ABORTED));
                 completed = completed.wrapping_add(1);
                 if completed % WORKS == 0 {
-                    defer::give_way();
+                    defer::resched();
                 }
             }
-            defer::give_way();
+            defer::resched();
             if spent.is_some() {
                 return;
             }

@@ -160,9 +160,10 @@ enum Slot {
     Used(Active),
 }
 
-/// All flows of a connection, under its lock. Nothing here takes longer the more flows there are, but what says so.
+/// All flows of a connection, under its lock. Nothing here takes longer the more flows there are,
+/// but what says so.
 ///
-/// They are found by linear hashing: there are as many buckets as slots, and each new slot splits one.
+/// They are found by linear hashing: there are as many buckets as slots. Each new slot splits one.
 pub(super) struct Flows {
     flows: Chunks<Flow>,
     actives: Chunks<Slot>,
@@ -282,7 +283,7 @@ impl Flows {
         }
     }
 
-    /// The slot that has the bucket of a hash; `None` where there is no flow at all, and no room for one.
+    /// The slot that has the bucket of a hash; `None` where there is no slot at all.
     fn bucket_of(&mut self, hash: u32) -> Option<&mut Flow> {
         let buckets = self.flows.len();
         self.flows.get_mut(Self::bucket(hash, buckets))
@@ -430,7 +431,8 @@ impl Flows {
         }
     }
 
-    /// Wakes every flow whose pause is over, and gives the time of the next look: looks at each that pauses.
+    /// Wakes every flow whose pause is over, and gives the time of the next look. It looks at each that
+    /// pauses.
     pub(super) fn wake_paused(&mut self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
         let mut looked = 0u64;
@@ -617,7 +619,8 @@ impl Flows {
         }
     }
 
-    /// Closes every active work, and takes out those that have no transaction under way: looks at each.
+    /// Closes every active work, and takes out those that have no transaction under way. It looks at
+    /// each.
     pub(super) fn close_all(&mut self, ended: &mut List<Work>) {
         for i in 0..self.actives.len() as u32 {
             self.close(i);

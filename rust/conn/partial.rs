@@ -50,8 +50,9 @@ impl Partial {
         }
     }
 
-    /// Has its queue pair count it, and take it away when it goes. False: it has gone. Softirq, the connection's
-    /// lock is held.
+    /// Has its queue pair count it, and take it away when it goes. False: it has gone.
+    ///
+    /// Softirq, the connection's lock is held.
     pub(super) fn keep(&mut self) -> bool {
         if self.kept.is_none() {
             self.kept = self.qp.keep_partial();

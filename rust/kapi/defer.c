@@ -22,6 +22,18 @@ int superp_defer_init(void)
 }
 
 /**
+ * superp_defer_flush - wait for all that was put off so far
+ *
+ * Context: process, no lock held that what was put off takes.
+ */
+void superp_defer_flush(void)
+{
+	/* What waits for a grace period gets onto the workqueue. */
+	rcu_barrier();
+	flush_workqueue(superp_wq);
+}
+
+/**
  * superp_defer_exit - wait until nothing executes the module's code any more
  *
  * That is work that was put off, and softirqs: timers and the network stack's callbacks may still
@@ -38,11 +50,11 @@ void superp_defer_exit(void)
 }
 
 /**
- * superp_defer_give_way - let others have the processor, if somebody waits for it
+ * superp_defer_resched - let others run, between two of many steps
  *
  * Context: process, no lock held.
  */
-void superp_defer_give_way(void)
+void superp_defer_resched(void)
 {
 	cond_resched();
 }

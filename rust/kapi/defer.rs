@@ -12,8 +12,8 @@ pub(crate) fn queue() -> &'static Queue {
     unsafe { Queue::from_raw(c::superp_wq.cast()) }
 }
 
-/// Lets others have the processor, if somebody waits for it. Process context, no lock held.
-pub(crate) fn give_way() {
+/// Lets others run, between two of many steps. Process context, no lock held.
+pub(crate) fn resched() {
     // SAFETY: No requirements but the context, which is this function's.
-    unsafe { c::superp_defer_give_way() }
+    unsafe { c::superp_defer_resched() }
 }

@@ -10,6 +10,7 @@ extern struct workqueue_struct *superp_wq;
 
 int superp_defer_init(void);
 void superp_defer_exit(void);
-void superp_defer_give_way(void);
+void superp_defer_flush(void);
+void superp_defer_resched(void);
 
 #endif /* _SUPERP_KAPI_DEFER_H */

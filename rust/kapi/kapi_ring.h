@@ -42,7 +42,6 @@ void *superp_shared_address(const struct superp_shared *shared);
 int superp_shared_map(struct superp_shared *shared, void *area);
 void superp_shared_set_bit(u64 *words, u32 bit);
 void superp_ring_wake(struct sock *sk);
-void superp_ring_resched(void);
 
 /*
  * Called by C, implemented in kapi/ring.rs.  @state is what create gave out;

@@ -107,6 +107,8 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 	list_for_each_entry(net, nets, exit_list)
 		superp_cells_stop(&superp_pernet(net)->cells);
 	synchronize_net();
+	/* Paths and ports that are dropped later have routes, whose dst_ops are the namespace's. */
+	superp_defer_flush();
 	list_for_each_entry(net, nets, exit_list) {
 		pernet = superp_pernet(net);
 		superp_cells_free(&pernet->cells);

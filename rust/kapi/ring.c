@@ -162,16 +162,6 @@ void superp_ring_wake(struct sock *sk)
 	sk->sk_data_ready(sk);
 }
 
-/**
- * superp_ring_resched - let others run, between two of many steps
- *
- * Context: process, no locks held.
- */
-void superp_ring_resched(void)
-{
-	cond_resched();
-}
-
 static int superp_ring_release(struct socket *sock)
 {
 	return superp_sock_end(sock, superp_rust_ring_release);

@@ -505,12 +505,6 @@ impl Sock {
     }
 }
 
-/// Lets others run, between two of many steps. Process context, no locks held.
-pub(crate) fn resched() {
-    // SAFETY: No requirements but the context.
-    unsafe { c::superp_ring_resched() }
-}
-
 type Owned = Pin<KBox<Context>>;
 
 /// Borrows the Rust half of a context.

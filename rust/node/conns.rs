@@ -328,7 +328,7 @@ impl Node {
         }
     }
 
-    /// A queue pair goes: nobody waits for the rest of the messages that it was being sent. Process context.
+    /// A queue pair goes: nobody waits for the rest of messages to it. Process context.
     pub(crate) fn forget_partials(&self, qpn: u32) {
         for (_, conn) in self.conns.iter() {
             conn.forget_partial(qpn);
@@ -359,7 +359,7 @@ impl Node {
     pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
         let mut config = self.config.lock();
         let conn = self.existing(cid)?;
-        // Nobody waits for a grace period under this lock: devices that go away wait for it with RTNL held.
+        // Nobody waits for a grace period under this lock: devices that go away take it under RTNL.
         self.conns.remove_later(cid.into());
         let kept = conn.identity().config.quarantine_time();
         config

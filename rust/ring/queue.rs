@@ -29,7 +29,7 @@ use crate::{
         defer,
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         process::Process,
-        ring::{resched, Cqe, Ring, Rqe, Shared, Sqe},
+        ring::{Cqe, Ring, Rqe, Shared, Sqe},
         timer::{self, Timer, TimerCallback},
         uapi,
     },
@@ -333,7 +333,7 @@ impl Queue {
             if kernel::current!().signal_pending() {
                 return Left::Signal;
             }
-            resched();
+            defer::resched();
         }
         drop(taking);
         self.flushed()
@@ -443,7 +443,7 @@ impl Queue {
             if last {
                 return promised == left;
             }
-            resched();
+            defer::resched();
         }
     }
 
