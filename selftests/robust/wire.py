@@ -14,6 +14,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 ETHERTYPE = 0x88B5
 PORT = 7777
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 ETHERNET_LEN, SUNH_LEN, PDL_LEN, TAL_LEN = 14, 8, 16, 8
 MAC_A, MAC_B = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 
@@ -145,6 +146,7 @@ class Link:
         self.way = way
         self.socket = socket_in(node, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         self.socket.bind(("eth0", 3))
 
     def send(self, frame):
@@ -161,15 +163,11 @@ class Link:
         return None
 
     def receive(self, seconds):
-        """The next SUPERp packet that arrives here, or None."""
+        """The next SUPERp packet that arrives here. None when no frame waits after this time:
+        those that wait are looked at however long the machine has stood still."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            if not select.select([self.socket], [], [], left)[0]:
-                break
-            frame, address = self.socket.recvfrom(65536)
-            if address[2] == socket.PACKET_OUTGOING:
-                continue
-            if packet := self._packet(frame):
+        while select.select([self.socket], [], [], max(0, end - time.monotonic()))[0]:
+            if packet := self._packet(self.socket.recv(65536)):
                 return packet
         return None
 
@@ -177,12 +175,10 @@ class Link:
         """The next packet that passes the test; others are skipped. AssertionError without one."""
         end = time.monotonic() + seconds
         seen = []
-        while (left := end - time.monotonic()) > 0:
-            packet = self.receive(left)
-            if packet and test(packet):
+        while packet := self.receive(end - time.monotonic()):
+            if test(packet):
                 return packet
-            if packet:
-                seen.append(repr(packet))
+            seen.append(repr(packet))
         raise AssertionError(f"no {what} within {seconds} s, but: " + ("; ".join(seen[-5:]) or "nothing"))
 
     def nothing(self, seconds=0.1):
