@@ -4,8 +4,7 @@
 //! sentences, and what happens is told to those who listen.
 //!
 //! Handlers run in process context, in parallel; the engine locks for itself. Numbers, policies and
-//! the table of operations are generated from `Documentation/netlink/specs/superp.yaml`; the entry
-//! points are in [`crate::kapi::nl`].
+//! the table of operations are generated from `Documentation/netlink/specs/superp.yaml`.
 
 pub(crate) mod conn;
 mod event;
@@ -18,13 +17,23 @@ pub(crate) mod route;
 pub(crate) use event::{notify, Event, ReportLimit};
 
 use crate::{
-    kapi::nl::{Attr, Request},
-    node::Refusal,
+    kapi::{
+        net::state_of,
+        nl::{operations, Attr, Request},
+    },
+    node::{Node, Refusal},
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::Arc};
 
 /// Version of the module, for people.
 const VERSION: &str = "0.1.0";
+
+impl Request<'_> {
+    /// The node of the namespace that asks.
+    fn node(self) -> Result<Arc<Node>> {
+        state_of(self.net()).ok_or(ENODEV)
+    }
+}
 
 /// Tells why the engine refused a request. `at` is the attribute at fault.
 fn refused(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
@@ -35,5 +44,34 @@ fn refused(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Erro
             refusal.errno,
             fmt!("{}: try again in {ms} ms", refusal.msg),
         ),
+    }
+}
+
+operations! {
+    do {
+        superp_nl_node_get_doit => node::get,
+        superp_nl_node_set_doit => node::set,
+        superp_nl_port_get_doit => port::get,
+        superp_nl_port_new_doit => port::new,
+        superp_nl_port_del_doit => port::del,
+        superp_nl_conn_get_doit => conn::get,
+        superp_nl_conn_new_doit => conn::new,
+        superp_nl_conn_del_doit => conn::del,
+        superp_nl_conn_start_doit => conn::start,
+        superp_nl_conn_reset_doit => conn::reset,
+        superp_nl_conn_stop_doit => conn::stop,
+        superp_nl_route_new_doit => route::new,
+        superp_nl_route_del_doit => route::del,
+        superp_nl_param_get_doit => param::get,
+        superp_nl_param_set_doit => param::set,
+        superp_nl_stats_get_doit => node::stats,
+    }
+    dump {
+        superp_nl_port_get_dumpit => port::dump,
+        superp_nl_conn_get_dumpit => conn::dump,
+        superp_nl_param_get_dumpit => param::dump,
+        superp_nl_region_get_dumpit => object::regions,
+        superp_nl_qp_get_dumpit => object::qps,
+        superp_nl_route_get_dumpit => route::dump,
     }
 }

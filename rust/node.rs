@@ -21,16 +21,14 @@ use crate::{
     kapi::{
         lock::{new_spinlock_bh, SpinLockBh},
         map::RcuMap,
-        net::{DeviceEvent, Net},
+        net::{pernet_ops, DeviceEvent, Net, PernetOps},
         range::Ranges,
-        rx::UdpPort,
+        rx::{packet_ops, PacketOps, UdpHeader, UdpPort},
         skb::Burst,
     },
     netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{
-        wire::UdpIp, Activity, Config, Departed, DropReason, Partition, Quarantine, ReceiveBudget,
-    },
+    proto::{Activity, Config, Departed, DropReason, Partition, Quarantine, ReceiveBudget},
     qp::Qp,
     region::{Region, Space},
 };
@@ -322,27 +320,29 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     items.fold(0, |n, _| n.saturating_add(1))
 }
 
-/// A network namespace begins. Process context.
-pub(crate) fn net_init(net: Net) -> Result<Arc<Node>> {
-    Node::new(net)
+impl PernetOps for Node {
+    fn init(net: Net) -> Result<Arc<Node>> {
+        Node::new(net)
+    }
+
+    fn exit(&self) {
+        Node::exit(self);
+    }
+
+    fn device_event(&self, event: DeviceEvent) {
+        Node::device_event(self, event);
+    }
 }
 
-/// A network namespace ends, or the module goes. Process context.
-pub(crate) fn net_exit(node: &Node) {
-    node.exit();
+impl PacketOps for Node {
+    fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
+        Node::rx_sunh(self, ifindex, lite, frames);
+    }
+
+    fn rx_udp(&self, ifindex: u32, header: &UdpHeader, datagrams: Burst) {
+        Node::rx_udp(self, ifindex, &header.into(), datagrams);
+    }
 }
 
-/// See [`Node::device_event`].
-pub(crate) fn device_event(node: &Node, event: DeviceEvent) {
-    node.device_event(event);
-}
-
-/// See [`Node::rx_sunh`].
-pub(crate) fn rx_sunh(node: &Node, ifindex: u32, lite: bool, packets: Burst) {
-    node.rx_sunh(ifindex, lite, packets);
-}
-
-/// See [`Node::rx_udp`].
-pub(crate) fn rx_udp(node: &Node, ifindex: u32, header: &UdpIp, packets: Burst) {
-    node.rx_udp(ifindex, header, packets);
-}
+pernet_ops!(Node);
+packet_ops!(Node);

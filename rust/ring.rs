@@ -30,14 +30,14 @@ use crate::{
         errno::{eafnosupport, ehostunreach, eisconn, enobufs},
         event::EventFd,
         map::RcuMap,
-        net::{node_of, Net},
+        net::{state_of, Net},
         params,
         process::Process,
         ring::{
-            ioctl, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy, RqpConnect,
-            RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
+            ioctl, ring_ops, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
+            RingOps, RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
         },
-        sock::{ioctl as mr, RcuSock, Sock},
+        sock::{ioctl as mr, RcuSock, Sock, SockState},
         timer, uapi,
     },
     node::Node,
@@ -78,7 +78,7 @@ impl Hub {
 
     /// The node, while the socket is there. Any context.
     fn node(&self) -> Option<Arc<Node>> {
-        self.sock.with(|_, _| node_of(self.net)).flatten()
+        self.sock.with(|_, _| state_of(self.net)).flatten()
     }
 
     /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
@@ -130,11 +130,11 @@ fn check_entries(entries: u32, max: u32) -> Result {
 /// Offset of the first queue pair.
 const QP_OFFSET: u64 = 1 << OFFSET_BITS;
 
-impl Context {
+impl SockState for Context {
     /// The Rust half of the new socket `sk` in `net`. Process context.
-    pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Context, Error> {
+    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Context {
-            node: node_of(net).ok_or(ENODEV)?,
+            node: state_of(net).ok_or(ENODEV)?,
             hub: Arc::new(
                 Hub {
                     page: CtxPage::new()?,
@@ -153,8 +153,36 @@ impl Context {
         })
     }
 
+    /// ioctl(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOIOCTLCMD`: not one of this kind of socket; `EFAULT`; others are documented with the
+    /// commands.
+    fn ioctl(&self, cmd: u32, arg: usize) -> Result {
+        match cmd {
+            mr::MR_REG => self.regions.register(&self.node, arg),
+            mr::MR_QUERY => self.regions.query(arg),
+            mr::MR_DEREG => self.regions.deregister(&self.node, arg),
+            ioctl::CQ_CREATE => self.cq_create(arg),
+            ioctl::CQ_DESTROY => self.cq_destroy(arg),
+            ioctl::CQ_EVENTFD => self.cq_eventfd(arg),
+            ioctl::RQP_CREATE => self.qp_create(arg),
+            ioctl::RQP_CONNECT => self.qp_connect(arg),
+            ioctl::RQP_MODIFY => self.qp_modify(arg),
+            ioctl::RQP_DESTROY => self.qp_destroy(arg),
+            ioctl::SRQ_CREATE => self.srq_create(arg),
+            ioctl::SRQ_DESTROY => self.srq_destroy(arg),
+            ioctl::SRQ_EVENTFD => self.srq_eventfd(arg),
+            ioctl::SERVE => self.serve_for(arg),
+            _ => Err(ENOIOCTLCMD),
+        }
+    }
+}
+
+impl RingOps for Context {
     /// Whether poll() has something to tell. Any context.
-    pub(crate) fn readable(&self) -> bool {
+    fn readable(&self) -> bool {
         self.hub.page.any_event()
     }
 
@@ -165,7 +193,7 @@ impl Context {
     ///
     /// `ENOBUFS`: a completion queue has no room. `EINTR`: the program has a signal to see to. In both
     /// cases the bits of the queue pairs in question are set again.
-    pub(crate) fn doorbell(&self, more: bool) -> Result {
+    fn doorbell(&self, more: bool) -> Result {
         let mut result = Ok(());
         for (first, mut bits) in self.hub.page.take_bells() {
             while bits != 0 {
@@ -177,6 +205,20 @@ impl Context {
         result
     }
 
+    /// mmap(). Process context, with mmap_lock held.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
+    fn mmap(&self, request: &MapRequest) -> Result {
+        let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
+        memory.map(request)
+    }
+}
+
+ring_ops!(Context);
+
+impl Context {
     /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
     fn rest(&self, qp: u32, left: Left) -> Result {
         let error = match left {
@@ -227,16 +269,6 @@ impl Context {
         result
     }
 
-    /// mmap(). Process context, with mmap_lock held.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
-    pub(crate) fn mmap(&self, request: &MapRequest) -> Result {
-        let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
-        memory.map(request)
-    }
-
     fn memory_at(&self, offset: u64) -> Option<Arc<Shared>> {
         if offset == 0 {
             return Some(self.hub.page.memory().clone());
@@ -254,32 +286,6 @@ impl Context {
         }
         let qp = self.qps.get(id(QP_OFFSET)?)?;
         Some(qp.ring()?.sq().memory().clone())
-    }
-
-    /// ioctl(). Process context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOIOCTLCMD`: not one of this kind of socket; `EFAULT`; others are documented with the
-    /// commands.
-    pub(crate) fn ioctl(&self, cmd: u32, arg: usize) -> Result {
-        match cmd {
-            mr::MR_REG => self.regions.register(&self.node, arg),
-            mr::MR_QUERY => self.regions.query(arg),
-            mr::MR_DEREG => self.regions.deregister(&self.node, arg),
-            ioctl::CQ_CREATE => self.cq_create(arg),
-            ioctl::CQ_DESTROY => self.cq_destroy(arg),
-            ioctl::CQ_EVENTFD => self.cq_eventfd(arg),
-            ioctl::RQP_CREATE => self.qp_create(arg),
-            ioctl::RQP_CONNECT => self.qp_connect(arg),
-            ioctl::RQP_MODIFY => self.qp_modify(arg),
-            ioctl::RQP_DESTROY => self.qp_destroy(arg),
-            ioctl::SRQ_CREATE => self.srq_create(arg),
-            ioctl::SRQ_DESTROY => self.srq_destroy(arg),
-            ioctl::SRQ_EVENTFD => self.srq_eventfd(arg),
-            ioctl::SERVE => self.serve_for(arg),
-            _ => Err(ENOIOCTLCMD),
-        }
     }
 
     fn cq_create(&self, arg: usize) -> Result {

@@ -31,13 +31,13 @@ use crate::{
             enotconn, eopnotsupp,
         },
         lock::{new_spinlock_bh, SpinLockBh},
-        net::{node_of, Net},
+        net::{state_of, Net},
         pages::Pages,
         process::Process,
         skb::SkBuff,
         sock::{
-            ioctl, CompletionRecord, From, Key, MrDereg, MrInfo, MrReg, Name, QpInfo, RcuSock, Rma,
-            SendRequest, Sock,
+            ioctl, proto_ops, CompletionRecord, From, Key, MrDereg, MrInfo, MrReg, Name, ProtoOps,
+            QpInfo, RcuSock, Rma, SendRequest, Sock, SockState,
         },
         uapi,
     },
@@ -309,11 +309,11 @@ pub(crate) struct Socket {
     regions: Mutex<RBTree<u32, Arc<Region>>>,
 }
 
-impl Socket {
+impl SockState for Socket {
     /// The Rust half of the new socket `sk` in `net`. Process context.
-    pub(crate) fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Socket, Error> {
+    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Socket {
-            node: node_of(net).ok_or(ENODEV)?,
+            node: state_of(net).ok_or(ENODEV)?,
             endpoint: Endpoint::new(sk.clone())?,
             qp: Qp::new(End::Socket(endpoint.clone()))?,
             sk,
@@ -322,17 +322,30 @@ impl Socket {
         })
     }
 
-    fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// ioctl(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOIOCTLCMD`: not one of this family; `EFAULT`; others are documented with the commands.
+    fn ioctl(&self, cmd: u32, arg: usize) -> Result {
+        match cmd {
+            ioctl::MR_REG => self.mr_reg(arg),
+            ioctl::MR_QUERY => self.mr_query(arg),
+            ioctl::MR_DEREG => self.mr_dereg(&read_argument(arg)?),
+            ioctl::QP_INFO => write_argument(arg, &self.qp_info()),
+            _ => Err(ENOIOCTLCMD),
+        }
     }
+}
 
+impl ProtoOps for Socket {
     /// bind(). Process context.
     ///
     /// # Errors
     ///
     /// `EINVAL`: bound already, or `ssp_cid` names a connection. `EADDRNOTAVAIL`: no address of
     /// this node. `EADDRINUSE`: another socket has the number, or no free one was found. `ENOMEM`.
-    pub(crate) fn bind(&self, name: &Name) -> Result {
+    fn bind(&self, name: &Name) -> Result {
         let _naming = self.naming.lock();
         if self.qp.qpn() != 0 || name.ssp_cid != uapi::SUPERP_CID_ANY {
             return Err(EINVAL);
@@ -348,6 +361,85 @@ impl Socket {
             self.endpoint().names.lock().local = UNSPECIFIED;
         }
         bound
+    }
+
+    /// connect(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EHOSTUNREACH`: no established connection fits. As [`Socket::bind`].
+    fn connect(&self, name: &Name) -> Result {
+        let names = *self.endpoint().names.lock();
+        let conn = self.route(&names, name)?;
+        self.autobind()?;
+        let _naming = self.naming.lock();
+        let peer = Peer {
+            addr: name.ssp_addr,
+            qpn: name.ssp_qpn,
+            cid: conn.cid(),
+        };
+        // A connection that ends after this tells the socket.
+        conn.while_established(|| self.endpoint().names.lock().peer = Some(peer))
+            .ok_or_else(ehostunreach)
+    }
+
+    /// connect() to nothing: the socket keeps its number and hears every peer again.
+    fn disconnect(&self) {
+        let _naming = self.naming.lock();
+        self.endpoint().names.lock().peer = None;
+    }
+
+    /// getsockname() and getpeername(); fills in everything but the family.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`: there is no peer.
+    fn name(&self, peer: bool, name: &mut Name) -> Result {
+        let names = *self.endpoint().names.lock();
+        let connected = names.peer.ok_or_else(enotconn);
+        name.ssp_cid = uapi::SUPERP_CID_ANY;
+        if let Ok(peer) = &connected {
+            name.ssp_cid = peer.cid;
+        }
+        if peer {
+            let peer = connected?;
+            name.ssp_addr = peer.addr;
+            name.ssp_qpn = peer.qpn;
+        } else {
+            name.ssp_addr = names.local;
+            name.ssp_qpn = self.qp.qpn();
+        }
+        Ok(())
+    }
+
+    /// Whether a message would be admitted now. Any context.
+    fn writable(&self) -> bool {
+        self.endpoint().queued.load(Relaxed) < self.sk.sndbuf()
+    }
+
+    /// Memory of the messages that have not completed, bytes. Any context.
+    fn queued(&self) -> i32 {
+        i32::try_from(self.endpoint().queued.load(Relaxed)).unwrap_or(i32::MAX)
+    }
+
+    /// sendmsg(): the bytes sent. Process context.
+    fn send(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+        if self.sk.send_closed() {
+            return Err(self.sk.pipe_error(request.flags()));
+        }
+        match request.rma() {
+            Some(_) if request.key().is_some() => Err(EINVAL),
+            Some(rma) => self.request(request, rma).map(|()| 0),
+            None => self.message(request),
+        }
+    }
+}
+
+proto_ops!(Socket);
+
+impl Socket {
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// With `naming` held.
@@ -367,55 +459,6 @@ impl Socket {
             return Ok(());
         }
         self.bind_locked(0)
-    }
-
-    /// connect(). Process context.
-    ///
-    /// # Errors
-    ///
-    /// `EHOSTUNREACH`: no established connection fits. As [`Socket::bind`].
-    pub(crate) fn connect(&self, name: &Name) -> Result {
-        let names = *self.endpoint().names.lock();
-        let conn = self.route(&names, name)?;
-        self.autobind()?;
-        let _naming = self.naming.lock();
-        let peer = Peer {
-            addr: name.ssp_addr,
-            qpn: name.ssp_qpn,
-            cid: conn.cid(),
-        };
-        // A connection that ends after this tells the socket.
-        conn.while_established(|| self.endpoint().names.lock().peer = Some(peer))
-            .ok_or_else(ehostunreach)
-    }
-
-    /// connect() to nothing: the socket keeps its number and hears every peer again.
-    pub(crate) fn disconnect(&self) {
-        let _naming = self.naming.lock();
-        self.endpoint().names.lock().peer = None;
-    }
-
-    /// getsockname() and getpeername(); fills in everything but the family.
-    ///
-    /// # Errors
-    ///
-    /// `ENOTCONN`: there is no peer.
-    pub(crate) fn name(&self, peer: bool, name: &mut Name) -> Result {
-        let names = *self.endpoint().names.lock();
-        let connected = names.peer.ok_or_else(enotconn);
-        name.ssp_cid = uapi::SUPERP_CID_ANY;
-        if let Ok(peer) = &connected {
-            name.ssp_cid = peer.cid;
-        }
-        if peer {
-            let peer = connected?;
-            name.ssp_addr = peer.addr;
-            name.ssp_qpn = peer.qpn;
-        } else {
-            name.ssp_addr = names.local;
-            name.ssp_qpn = self.qp.qpn();
-        }
-        Ok(())
     }
 
     /// The connection to `to` that a socket of these names uses.
@@ -442,18 +485,6 @@ impl Socket {
             (Some(name), _) => Ok((self.route(&names, name)?, name.ssp_qpn)),
             (None, Some(peer)) => Ok((self.connection(&peer)?, peer.qpn)),
             (None, None) => Err(enotconn()),
-        }
-    }
-
-    /// sendmsg(): the bytes sent. Process context.
-    pub(crate) fn send(&self, request: &mut SendRequest<'_>) -> Result<usize> {
-        if self.sk.send_closed() {
-            return Err(self.sk.pipe_error(request.flags()));
-        }
-        match request.rma() {
-            Some(_) if request.key().is_some() => Err(EINVAL),
-            Some(rma) => self.request(request, rma).map(|()| 0),
-            None => self.message(request),
         }
     }
 
@@ -592,31 +623,6 @@ impl Socket {
     /// The socket's region `key`.
     fn region(&self, key: u32) -> Result<Arc<Region>> {
         self.regions.lock().get(&key).cloned().ok_or(ENOENT)
-    }
-
-    /// Whether a message would be admitted now. Any context.
-    pub(crate) fn writable(&self) -> bool {
-        self.endpoint().queued.load(Relaxed) < self.sk.sndbuf()
-    }
-
-    /// Memory of the messages that have not completed, bytes. Any context.
-    pub(crate) fn queued(&self) -> i32 {
-        i32::try_from(self.endpoint().queued.load(Relaxed)).unwrap_or(i32::MAX)
-    }
-
-    /// ioctl(). Process context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOIOCTLCMD`: not one of this family; `EFAULT`; others are documented with the commands.
-    pub(crate) fn ioctl(&self, cmd: u32, arg: usize) -> Result {
-        match cmd {
-            ioctl::MR_REG => self.mr_reg(arg),
-            ioctl::MR_QUERY => self.mr_query(arg),
-            ioctl::MR_DEREG => self.mr_dereg(&read_argument(arg)?),
-            ioctl::QP_INFO => write_argument(arg, &self.qp_info()),
-            _ => Err(ENOIOCTLCMD),
-        }
     }
 
     fn mr_reg(&self, arg: usize) -> Result {

@@ -14,6 +14,7 @@ pub mod proto;
 mod qp;
 mod region;
 mod ring;
+mod run;
 mod socket;
 mod work;
 
@@ -41,7 +42,7 @@ struct Superp {
     _sockets: kapi::sock::Registration,
     _netlink: kapi::nl::Registration,
     _packets: kapi::rx::Registration,
-    _namespaces: kapi::net::Registration,
+    _namespaces: kapi::net::Registration<node::Node>,
 }
 
 impl kernel::Module for Superp {

@@ -8,7 +8,6 @@ use super::{active::Active, count, first_byte, flow, Conn, Inner, Kernel};
 use crate::{
     kapi::{
         errno::enobufs,
-        run::Run,
         skb::{Burst, SkBuff},
     },
     proto::{
@@ -16,6 +15,7 @@ use crate::{
         Code, Connection, Payload, ReqOp, RequestPayload, Transmit,
     },
     region::{self, Nearby, Region},
+    run::Run,
     work,
 };
 

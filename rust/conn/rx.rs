@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     kapi::{
-        run::Part,
         skb::{Burst, SkBuff, SkbQueue},
         timer,
     },
@@ -26,6 +25,7 @@ use crate::{
     qp::{Beside, MsgMeta, Qp, Refused},
     region::{self, Nearby},
     ring::{Bytes, Queue},
+    run::Part,
     MAX_MESSAGE,
 };
 
@@ -619,7 +619,7 @@ impl Conn {
                 None => self.node.count_drop(DropReason::NoConnection),
                 // What waits for others has to be by itself. Without memory it is lost on its way.
                 Some(pdl) if inner.proto.would_hold(pdl.psn) => {
-                    if let Some(alone) = skb.cut(0, i) {
+                    if let Some(alone) = skb.run_part(0, i) {
                         self.take(inner, path, alone, near, now);
                     }
                 }

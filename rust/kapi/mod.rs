@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Safe Rust over the kernel interfaces that the `kernel` crate lacks, with the C half beside it.
+//!
+//! It uses no other room. What the kernel calls is a trait here, which the room that is called
+//! implements. A macro beside the trait (`pernet_ops!`, `proto_ops!`, …) defines the functions that
+//! the C half calls, for the one type that it is given; only these macros use `bindings` from
+//! outside of this room.
 
-mod bindings;
+pub(crate) mod bindings;
 pub(crate) mod compat;
 pub(crate) mod defer;
 pub(crate) mod errno;
 pub(crate) mod event;
+pub(crate) mod export;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod net;
@@ -23,3 +29,5 @@ pub(crate) mod skb;
 pub(crate) mod sock;
 pub(crate) mod timer;
 pub(crate) mod uapi;
+
+pub(crate) use export::exported;

@@ -3,8 +3,7 @@
 //! Network namespaces and devices.
 
 use super::bindings as c;
-use crate::node::{self, Node};
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 use kernel::{
     bindings,
     error::to_result,
@@ -15,12 +14,12 @@ use kernel::{
 
 /// A network namespace.
 ///
-/// A copy of this does not keep the namespace: it is for the namespace's [`Node`] and for what
-/// belongs to it, which `node::net_exit` takes down. Nothing may use it after `net_exit` returned.
+/// A copy of this does not keep the namespace. It is for the namespace's state and for what belongs
+/// to that, which [`PernetOps::exit`] takes down. Nothing may use it after `exit` has returned.
 ///
 /// # Invariants
 ///
-/// The pointer is a namespace whose `net_exit` has not returned.
+/// The pointer is a namespace whose [`PernetOps::exit`] has not returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Net(NonNull<c::net>);
 
@@ -47,16 +46,36 @@ impl Net {
     }
 }
 
-/// The node of a namespace. `None` only while the namespace is being set up or taken down. Any
+/// State that the module has once in each network namespace; [`pernet_ops`] registers the type.
+pub(crate) trait PernetOps: Send + Sync + Sized + 'static {
+    /// Makes the state of a new namespace. Process context.
+    fn init(net: Net) -> Result<Arc<Self>>;
+
+    /// The namespace ends: takes down everything that uses it. References to the state may live
+    /// on. Process context.
+    fn exit(&self);
+
+    /// Something happened to a device of the namespace. Process context, RTNL is held.
+    fn device_event(&self, event: DeviceEvent);
+}
+
+/// The type that [`pernet_ops`] names.
+///
+/// # Safety
+///
+/// Only that macro implements it. It defines symbols, so that the linker refuses a second type.
+pub(crate) unsafe trait Pernet: PernetOps {}
+
+/// The state of a namespace. `None` only while the namespace is being set up or taken down. Any
 /// context.
-pub(crate) fn node_of(net: Net) -> Option<Arc<Node>> {
+pub(crate) fn state_of<T: Pernet>(net: Net) -> Option<Arc<T>> {
     let _rcu = rcu::read_lock();
     // SAFETY: By the type invariant of `net`; the read lock is held.
-    let node = NonNull::new(unsafe { c::superp_net_node(net.as_ptr()) })?;
-    // SAFETY: The C half's reference is alive while the read lock is held; `ManuallyDrop` keeps it
-    // the C half's.
-    let node = ManuallyDrop::new(unsafe { Arc::from_raw(node.as_ptr().cast::<Node>()) });
-    Some(Arc::clone(&node))
+    let state = NonNull::new(unsafe { c::superp_net_node(net.as_ptr()) })?;
+    // SAFETY: The C half's reference is alive while the read lock is held, and there is no other
+    // type; `ManuallyDrop` keeps the reference the C half's.
+    let state = ManuallyDrop::new(unsafe { Arc::from_raw(state.as_ptr().cast::<T>()) });
+    Some(Arc::clone(&state))
 }
 
 /// 32 random bits. Any context.
@@ -157,50 +176,46 @@ pub(crate) fn local_address(net: Net, ifindex: u32, remote: &[u8; 16]) -> Option
     found.then_some(local)
 }
 
-/// Stands for the module's place in every network namespace, and for its device notifier. Made
-/// before, and dropped after, everything that looks nodes up; then also the last namespaces'
-/// `node::net_exit` runs.
+/// Stands for the module's state `T` in every network namespace, and for its device notifier. Made
+/// before, and dropped after, everything that looks the state up; when it is dropped, the last
+/// [`PernetOps::exit`] run.
 ///
 /// # Invariants
 ///
 /// The registrations are in effect, and this is the only value of this type.
-pub(crate) struct Registration(());
+pub(crate) struct Registration<T: Pernet>(PhantomData<T>);
 
-impl Registration {
-    /// Registers: calls `node::net_init` for each namespace there is, and `node::device_event` for
-    /// each device. Process context; once, when the module is loaded.
+impl<T: Pernet> Registration<T> {
+    /// Registers: calls [`PernetOps::init`] for each namespace there is, and
+    /// [`PernetOps::device_event`] for each device. Process context; once, when the module is
+    /// loaded.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: Called once.
         to_result(unsafe { c::superp_net_register() })?;
         // INVARIANT: It was registered just now.
-        Ok(Self(()))
+        Ok(Self(PhantomData))
     }
 }
 
-impl Drop for Registration {
+impl<T: Pernet> Drop for Registration<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { c::superp_net_unregister() }
     }
 }
 
-/// Makes the node of a new namespace.
+/// [`PernetOps::init`] for the C half.
 ///
 /// # Safety
 ///
-/// Called by the C half, with a valid namespace, for which `superp_rust_net_exit` has not yet been
-/// called, and a valid `err`.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_net_init(
-    net: *mut c::net,
-    err: *mut ffi::c_int,
-) -> *mut ffi::c_void {
+/// `net` is a valid namespace, for which [`exit`] has not yet been called, and `err` is valid.
+pub(crate) unsafe fn init<T: Pernet>(net: *mut c::net, err: *mut ffi::c_int) -> *mut ffi::c_void {
     let made = NonNull::new(net).ok_or(EINVAL).and_then(|net| {
-        // SAFETY: It is valid, and no longer used after `net_exit`.
-        node::net_init(unsafe { Net::from_raw(net) })
+        // SAFETY: It is valid, and no longer used after `exit`.
+        T::init(unsafe { Net::from_raw(net) })
     });
     match made {
-        Ok(node) => Arc::into_raw(node).cast_mut().cast(),
+        Ok(state) => Arc::into_raw(state).cast_mut().cast(),
         Err(error) => {
             // SAFETY: By this function's contract.
             unsafe { *err = error.to_errno() };
@@ -209,38 +224,84 @@ unsafe extern "C" fn superp_rust_net_init(
     }
 }
 
-/// Takes the node of a namespace down.
+/// [`PernetOps::exit`] for the C half.
 ///
 /// # Safety
 ///
-/// Called by the C half, with a pointer from `superp_rust_net_init`.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_net_exit(node: *mut ffi::c_void) {
-    // SAFETY: The C half's reference is alive until `superp_rust_net_free`.
-    node::net_exit(unsafe { &*node.cast::<Node>() });
+/// `state` is from [`init`].
+pub(crate) unsafe fn exit<T: Pernet>(state: *mut ffi::c_void) {
+    // SAFETY: The C half's reference is alive until `free`.
+    unsafe { &*state.cast::<T>() }.exit();
 }
 
-/// Gives up the C half's reference to a node.
+/// Gives up the C half's reference to a namespace's state.
 ///
 /// # Safety
 ///
-/// Called by the C half, with a pointer from `superp_rust_net_init`, and last.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_net_free(node: *mut ffi::c_void) {
+/// `state` is from [`init`], and not used afterwards.
+pub(crate) unsafe fn free<T: Pernet>(state: *mut ffi::c_void) {
     // SAFETY: The pointer is from `Arc::into_raw`, and not used afterwards.
-    drop(unsafe { Arc::from_raw(node.cast::<Node>().cast_const()) });
+    drop(unsafe { Arc::from_raw(state.cast::<T>().cast_const()) });
 }
 
-/// Tells a node what happened to a device. RTNL is held.
+/// [`PernetOps::device_event`] for the C half. RTNL is held.
 ///
 /// # Safety
 ///
-/// Called by the C half, with a pointer from `superp_rust_net_init`, before `superp_rust_net_free`.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_device_event(node: *mut ffi::c_void, ifindex: u32, event: u32) {
+/// `state` is from [`init`], and not given up.
+pub(crate) unsafe fn device_event<T: Pernet>(state: *mut ffi::c_void, ifindex: u32, event: u32) {
     if let Some(kind) = DeviceEventKind::from_c(event) {
-        // SAFETY: The C half's reference is alive until `superp_rust_net_free`.
-        let node = unsafe { &*node.cast::<Node>() };
-        node::device_event(node, DeviceEvent { ifindex, kind });
+        // SAFETY: The C half's reference is alive until `free`.
+        unsafe { &*state.cast::<T>() }.device_event(DeviceEvent { ifindex, kind });
     }
 }
+
+/// Makes a type that implements [`PernetOps`] the module's state in network namespaces. Once in a
+/// module.
+macro_rules! pernet_ops {
+    ($state:ty) => {
+        const _: () = {
+            use kernel::ffi::{c_int, c_void};
+            use $crate::kapi::{bindings, net};
+
+            // SAFETY: This is the macro.
+            unsafe impl net::Pernet for $state {}
+
+            $crate::kapi::exported! {
+                /// # Safety
+                ///
+                /// As [`net::init`].
+                fn superp_rust_net_init(net: *mut bindings::net, err: *mut c_int) -> *mut c_void {
+                    // SAFETY: By this function's contract.
+                    unsafe { net::init::<$state>(net, err) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`net::exit`].
+                fn superp_rust_net_exit(state: *mut c_void) {
+                    // SAFETY: By this function's contract.
+                    unsafe { net::exit::<$state>(state) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`net::free`].
+                fn superp_rust_net_free(state: *mut c_void) {
+                    // SAFETY: By this function's contract.
+                    unsafe { net::free::<$state>(state) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`net::device_event`].
+                fn superp_rust_device_event(state: *mut c_void, ifindex: u32, event: u32) {
+                    // SAFETY: By this function's contract.
+                    unsafe { net::device_event::<$state>(state, ifindex, event) }
+                }
+            }
+        };
+    };
+}
+
+pub(crate) use pernet_ops;

@@ -3,11 +3,7 @@
 //! Generic netlink: requests with their attributes, replies, dumps and events; and the C entry
 //! points of the family's operations.
 
-use super::{
-    bindings as c,
-    net::{node_of, Net},
-};
-use crate::{netlink, node::Node};
+use super::{bindings as c, net::Net};
 use core::{ffi::CStr, marker::PhantomData, ptr, ptr::NonNull, slice};
 use kernel::{
     error::{from_result, to_result},
@@ -15,7 +11,6 @@ use kernel::{
     fmt::{Arguments, Write},
     prelude::*,
     str::NullTerminatedFormatter,
-    sync::Arc,
 };
 
 /// Numbers of the family, from `uapi/linux/superp_netlink.h`.
@@ -66,11 +61,6 @@ impl<'a> Request<'a> {
         // SAFETY: A request holds its socket, which holds the namespace; what is done for a request
         // ends before the request does.
         unsafe { Net::from_raw(net) }
-    }
-
-    /// The node that is meant.
-    pub(crate) fn node(self) -> Result<Arc<Node>> {
-        node_of(self.net()).ok_or(ENODEV)
     }
 
     /// The attributes of a type, in order.
@@ -380,78 +370,74 @@ pub(crate) fn device_addresses(net: Net, ifindex: u32) -> impl Iterator<Item = [
     })
 }
 
-/// Defines the C entry points that the generated tables name.
+/// A request, for the handler that it is for.
+///
+/// # Safety
+///
+/// Called by generic netlink, with a validated request.
+pub(crate) unsafe fn doit(
+    info: *mut c::genl_info,
+    handler: fn(Request<'_>) -> Result,
+) -> ffi::c_int {
+    from_result(|| {
+        let info = NonNull::new(info).ok_or(EINVAL)?;
+        // INVARIANT: The request lives until this returns.
+        handler(Request(info, PhantomData))?;
+        Ok(0)
+    })
+}
+
+/// A call of a dump, for the handler that it is for.
+///
+/// # Safety
+///
+/// Called by generic netlink, with a buffer and a dump whose request is validated.
+pub(crate) unsafe fn dumpit(
+    skb: *mut c::sk_buff,
+    cb: *mut c::netlink_callback,
+    handler: fn(Dump<'_>) -> Result,
+) -> ffi::c_int {
+    from_result(|| {
+        // INVARIANT: Both live until this returns.
+        handler(Dump {
+            skb: NonNull::new(skb).ok_or(EINVAL)?,
+            cb: NonNull::new(cb).ok_or(EINVAL)?,
+            _request: PhantomData,
+        })?;
+        Ok(0)
+    })
+}
+
+/// Defines the C functions that the generated tables name.
 macro_rules! operations {
     (do { $($doit:ident => $do_handler:path,)* } dump { $($dumpit:ident => $dump_handler:path,)* }) => {
         $(
-            /// A request.
-            ///
             /// # Safety
             ///
-            /// Called by generic netlink, with a validated request.
+            /// As [`nl::doit`]($crate::kapi::nl::doit).
             #[no_mangle]
             unsafe extern "C" fn $doit(
-                _skb: *mut c::sk_buff,
-                info: *mut c::genl_info,
-            ) -> ffi::c_int {
-                from_result(|| {
-                    let info = NonNull::new(info).ok_or(EINVAL)?;
-                    // INVARIANT: The request lives until this returns.
-                    $do_handler(Request(info, PhantomData))?;
-                    Ok(0)
-                })
+                _skb: *mut $crate::kapi::bindings::sk_buff,
+                info: *mut $crate::kapi::bindings::genl_info,
+            ) -> ::kernel::ffi::c_int {
+                // SAFETY: By this function's contract.
+                unsafe { $crate::kapi::nl::doit(info, $do_handler) }
             }
         )*
         $(
-            /// A call of a dump.
-            ///
             /// # Safety
             ///
-            /// Called by generic netlink, with a buffer and a dump whose request is validated.
+            /// As [`nl::dumpit`]($crate::kapi::nl::dumpit).
             #[no_mangle]
             unsafe extern "C" fn $dumpit(
-                skb: *mut c::sk_buff,
-                cb: *mut c::netlink_callback,
-            ) -> ffi::c_int {
-                from_result(|| {
-                    // INVARIANT: Both live until this returns.
-                    $dump_handler(Dump {
-                        skb: NonNull::new(skb).ok_or(EINVAL)?,
-                        cb: NonNull::new(cb).ok_or(EINVAL)?,
-                        _request: PhantomData,
-                    })?;
-                    Ok(0)
-                })
+                skb: *mut $crate::kapi::bindings::sk_buff,
+                cb: *mut $crate::kapi::bindings::netlink_callback,
+            ) -> ::kernel::ffi::c_int {
+                // SAFETY: By this function's contract.
+                unsafe { $crate::kapi::nl::dumpit(skb, cb, $dump_handler) }
             }
         )*
     };
 }
 
-operations! {
-    do {
-        superp_nl_node_get_doit => netlink::node::get,
-        superp_nl_node_set_doit => netlink::node::set,
-        superp_nl_port_get_doit => netlink::port::get,
-        superp_nl_port_new_doit => netlink::port::new,
-        superp_nl_port_del_doit => netlink::port::del,
-        superp_nl_conn_get_doit => netlink::conn::get,
-        superp_nl_conn_new_doit => netlink::conn::new,
-        superp_nl_conn_del_doit => netlink::conn::del,
-        superp_nl_conn_start_doit => netlink::conn::start,
-        superp_nl_conn_reset_doit => netlink::conn::reset,
-        superp_nl_conn_stop_doit => netlink::conn::stop,
-        superp_nl_route_new_doit => netlink::route::new,
-        superp_nl_route_del_doit => netlink::route::del,
-        superp_nl_param_get_doit => netlink::param::get,
-        superp_nl_param_set_doit => netlink::param::set,
-        superp_nl_stats_get_doit => netlink::node::stats,
-    }
-    dump {
-        superp_nl_port_get_dumpit => netlink::port::dump,
-        superp_nl_conn_get_dumpit => netlink::conn::dump,
-        superp_nl_param_get_dumpit => netlink::param::dump,
-        superp_nl_region_get_dumpit => netlink::object::regions,
-        superp_nl_qp_get_dumpit => netlink::object::qps,
-        superp_nl_route_get_dumpit => netlink::route::dump,
-    }
-}
+pub(crate) use operations;

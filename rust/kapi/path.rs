@@ -5,9 +5,9 @@
 use super::{
     bindings as c,
     net::Net,
+    rx::UdpHeader,
     skb::{Burst, SkBuff},
 };
-use crate::proto::wire::UdpIp;
 use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
 
@@ -54,7 +54,7 @@ pub(crate) struct PathConfig {
 /// The way out for the packets of a connection.
 ///
 /// It keeps its device, if it has one: it must be dropped when that is unregistered, and in any case
-/// before `node::net_exit` of its namespace returns. Any context.
+/// before [`PernetOps::exit`](super::net::PernetOps::exit) of its namespace returns. Any context.
 ///
 /// # Invariants
 ///
@@ -145,17 +145,9 @@ impl Path {
     /// Sends a received packet, which begins with its PDL header, over UDP with these headers. The
     /// path is a UDP path, and `header` has its destination; the source may be any address of the
     /// path's family. Softirq; errors as [`Path::forward`].
-    pub(crate) fn forward_udp(&self, skb: SkBuff, header: &UdpIp) -> Result {
-        let header = c::superp_udp_ip {
-            source: header.source,
-            destination: header.destination,
-            flow_label: header.flow_label,
-            sport: header.source_port,
-            tclass: header.traffic_class,
-            hop_limit: header.hop_limit,
-        };
+    pub(crate) fn forward_udp(&self, skb: SkBuff, header: &UdpHeader) -> Result {
         // SAFETY: By the type invariants; the packet is given up, `header` is valid for the call.
-        to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), &header) })
+        to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), header) })
     }
 
     /// Whether its device can now send a packet of `len` bytes from the PDL header on; 0 for any.

@@ -6,28 +6,24 @@
 //! The program may write any byte of this memory at any time. What is read here is read once, by
 //! accesses that the compiler neither repeats nor splits, into memory that is the kernel's own.
 
-use core::{marker::PhantomData, mem, pin::Pin, ptr, ptr::NonNull};
+use core::{marker::PhantomData, mem, ptr, ptr::NonNull};
 
 use kernel::{
     error::to_result,
-    ffi::{c_int, c_uint, c_ulong, c_void},
+    ffi::c_void,
     prelude::*,
     sync::{
-        aref::ARef,
         atomic::{Acquire, Atomic, Full, Relaxed, Release},
         Arc,
     },
     transmute::{AsBytes, FromBytes},
-    types::ForeignOwnable,
 };
 
 use super::{
-    bindings, bindings as c,
-    net::Net,
-    sock::{errno, exported, Sock},
+    bindings as c,
+    sock::{Sock, SockState},
     uapi,
 };
-use crate::ring::Context;
 
 pub(crate) use c::{
     superp_cq_create as CqCreate, superp_cq_eventfd as CqEventfd, superp_cqe as Cqe,
@@ -505,77 +501,120 @@ impl Sock {
     }
 }
 
-type Owned = Pin<KBox<Context>>;
+/// What a socket does whose program maps rings; [`ring_ops`] registers the type. Process context
+/// unless told.
+pub(crate) trait RingOps: SockState {
+    /// Whether poll() has something to tell. Any context.
+    fn readable(&self) -> bool;
 
-/// Borrows the Rust half of a context.
+    /// Serves every queue whose doorbell was rung. `more`: for what follows the program need not
+    /// ring.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`: there is no room for a completion. `EINTR`: a signal waits.
+    fn doorbell(&self, more: bool) -> Result;
+
+    /// mmap(), with mmap_lock held.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
+    fn mmap(&self, request: &MapRequest) -> Result;
+}
+
+/// mmap() for the C half.
 ///
 /// # Safety
 ///
-/// `state` must come from [`superp_rust_ring_create`] and must not be released during `'a`.
-unsafe fn context<'a>(state: *const c_void) -> Pin<&'a Context> {
-    // SAFETY: By the requirement of this function.
-    unsafe { Owned::borrow(state.cast_mut()) }
+/// As [`super::sock::borrow`]; `vma` is being mapped.
+pub(crate) unsafe fn mmap<T: RingOps>(
+    state: *const c_void,
+    vma: *mut c_void,
+    offset: u64,
+) -> Result {
+    let vma = NonNull::new(vma).ok_or(EINVAL)?;
+    // INVARIANT: mmap() holds the lock.
+    let request = MapRequest { vma, offset };
+    // SAFETY: By the requirement.
+    unsafe { super::sock::borrow::<T>(state) }.mmap(&request)
 }
 
-exported! {
-    /// # Safety
-    ///
-    /// `sk` is a new socket in the namespace `net`.
-    fn superp_rust_ring_create(sk: *mut bindings::sock, net: *mut bindings::net) -> *mut c_void {
-        // SAFETY: By the requirement; `Sock` is a transparent wrapper.
-        let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
-        // SAFETY: By the requirement; a socket holds a reference to its namespace.
-        let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
-        match KBox::try_pin_init(Context::new(sk, net), GFP_KERNEL) {
-            Ok(context) => context.into_foreign(),
-            // CAST: ERR_PTR().
-            Err(e) => e.to_errno() as isize as *mut c_void,
-        }
-    }
+/// Makes a type that implements [`RingOps`] the Rust half of the family's sockets for rings. Once in
+/// a module.
+macro_rules! ring_ops {
+    ($state:ty) => {
+        const _: () = {
+            use kernel::ffi::{c_int, c_uint, c_ulong, c_void};
+            use $crate::kapi::{
+                bindings,
+                export::errno,
+                ring::{self, RingOps},
+                sock::{self, SockState},
+            };
 
-    /// # Safety
-    ///
-    /// `state` comes from create and is not used afterwards.
-    fn superp_rust_ring_release(state: *mut c_void) {
-        // SAFETY: By the requirement.
-        drop(unsafe { Owned::from_foreign(state) });
-    }
+            $crate::kapi::exported! {
+                /// # Safety
+                ///
+                /// As [`sock::create`].
+                fn superp_rust_ring_create(
+                    sk: *mut bindings::sock,
+                    net: *mut bindings::net,
+                ) -> *mut c_void {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::create::<$state>(sk, net) }
+                }
 
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_ring_readable(state: *const c_void) -> bool {
-        // SAFETY: By the requirement.
-        unsafe { context(state).readable() }
-    }
+                /// # Safety
+                ///
+                /// As [`sock::release`].
+                fn superp_rust_ring_release(state: *mut c_void) {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::release::<$state>(state) }
+                }
 
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_ring_doorbell(state: *const c_void, more: bool) -> c_int {
-        // SAFETY: By the requirement.
-        errno(unsafe { context(state).doorbell(more) })
-    }
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_ring_readable(state: *const c_void) -> bool {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::borrow::<$state>(state) }.readable()
+                }
 
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_ring_ioctl(state: *const c_void, cmd: c_uint, arg: c_ulong) -> c_int {
-        // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
-        errno(unsafe { context(state).ioctl(cmd, arg) })
-    }
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_ring_doorbell(state: *const c_void, more: bool) -> c_int {
+                    // SAFETY: By the requirement.
+                    errno(unsafe { sock::borrow::<$state>(state) }.doorbell(more))
+                }
 
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released; `vma` is being mapped.
-    fn superp_rust_ring_mmap(
-        state: *const c_void,
-        vma: *mut c_void,
-        offset: u64
-    ) -> c_int {
-        // SAFETY: By the requirement.
-        let (context, vma) = unsafe { (context(state), NonNull::new_unchecked(vma)) };
-        // INVARIANT: mmap() holds the lock.
-        errno(context.mmap(&MapRequest { vma, offset }))
-    }
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_ring_ioctl(
+                    state: *const c_void,
+                    cmd: c_uint,
+                    arg: c_ulong,
+                ) -> c_int {
+                    // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
+                    errno(unsafe { sock::borrow::<$state>(state) }.ioctl(cmd, arg))
+                }
+
+                /// # Safety
+                ///
+                /// As [`ring::mmap`].
+                fn superp_rust_ring_mmap(
+                    state: *const c_void,
+                    vma: *mut c_void,
+                    offset: u64,
+                ) -> c_int {
+                    // SAFETY: By the requirement.
+                    errno(unsafe { ring::mmap::<$state>(state, vma, offset) })
+                }
+            }
+        };
+    };
 }
+
+pub(crate) use ring_ops;

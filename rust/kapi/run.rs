@@ -1,198 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs: the packets of a long request or answer as one sk_buff, see `run.c`.
+//! Packets of one length and their headers in one sk_buff: safe Rust over `run.c`.
 
 use super::{bindings as c, skb::SkBuff};
-use crate::proto::wire::{self, Packet, ONE_OP_MAX};
-use core::slice;
+use core::{ptr::NonNull, slice};
 use kernel::{error::to_result, prelude::*};
 
-/// A packet to which those after it are added, once, which continue it.
-pub(crate) struct Run {
-    skb: SkBuff,
-    /// Headers of the packet that others are added to.
-    headers: [u8; ONE_OP_MAX],
-    headers_len: usize,
-    /// Bytes of its data.
-    size: usize,
-    /// Nothing is added any more.
-    full: bool,
-}
-
-impl Run {
-    /// `skb` is a packet from its PDL header on: `headers_len` bytes of headers, at most `ONE_OP_MAX`, and the data, all
-    /// of that in pages.
-    pub(crate) fn new(skb: SkBuff, headers_len: usize) -> Self {
-        let mut headers = [0; ONE_OP_MAX];
-        for (to, from) in headers.iter_mut().zip(skb.head()) {
-            *to = *from;
-        }
-        Self {
-            size: skb.len().saturating_sub(headers_len),
-            headers_len,
-            headers,
-            skb,
-            full: false,
-        }
-    }
-
-    /// Adds packets that continue the first one, at most `count`, and none a second time. `last` are the headers of
-    /// the last of them, and its bytes of data; the others have as many as the first. `attach` appends so many bytes
-    /// of data as pages, or as many of them as there is room for and an error. Gives how many packets were added. Any
-    /// context.
-    pub(crate) fn extend(
-        &mut self,
-        count: u16,
-        last: (&[u8], usize),
-        attach: impl FnOnce(&mut SkBuff, usize) -> Result,
-    ) -> u16 {
-        let (last_headers, last_len) = last;
-        let others = self.size.saturating_mul(count.saturating_sub(1).into());
-        let fits = last_headers.len() == self.headers_len && (1..=self.size).contains(&last_len);
-        if self.full || !fits || count == 0 {
-            return 0;
-        }
-        self.full = true;
-        let before = self.skb.len();
-        let attached = attach(&mut self.skb, others.saturating_add(last_len));
-        let added = self.skb.len().saturating_sub(before);
-        // Without room for all of them those that are whole.
-        let whole = match attached {
-            Ok(()) => count,
-            Err(_) => added
-                .checked_div(self.size)
-                .unwrap_or(0)
-                .min(usize::from(count)) as u16,
-        };
-        let mut done = 0;
-        while done < whole {
-            let is_last = done.saturating_add(1) == count;
-            if self.add_headers(is_last.then_some(last_headers)).is_err() {
-                break;
-            }
-            done = done.saturating_add(1);
-        }
-        if done < count {
-            let data = self.size.saturating_mul(done.into());
-            let kept = before
-                .saturating_add(data)
-                .saturating_add(self.headers_len.saturating_mul(done.into()));
-            // CAST: No longer than it is.
-            // SAFETY: By the type invariant of the packet, and no longer than it is.
-            unsafe { c::superp_run_trim(self.skb.as_ptr(), kept as u32) };
-        }
-        done
-    }
-
-    /// Puts the headers of the next packet behind those that are there: these, or what continues the last ones.
-    fn add_headers(&mut self, headers: Option<&[u8]>) -> Result {
-        let own = self.headers.get_mut(..self.headers_len).ok_or(EINVAL)?;
-        let headers = match headers {
-            Some(headers) => headers,
-            None => {
-                wire::Run::advance(own, self.size).ok_or(EINVAL)?;
-                own
-            }
-        };
-        let packet_len = self.headers_len.saturating_add(self.size).try_into()?;
-        let (start, n) = (headers.as_ptr(), headers.len().try_into()?);
-        // SAFETY: By the type invariant of the packet; there are `n` bytes.
-        to_result(unsafe { c::superp_run_add(self.skb.as_ptr(), start, n, packet_len) })
-    }
-
-    /// The packet that they are now.
-    pub(crate) fn into_packet(self) -> SkBuff {
-        self.skb
-    }
-}
-
-/// One packet from its first SUPERp header on, in an sk_buff of its own or in a run.
-#[derive(Clone, Copy)]
-pub(crate) struct Part<'a> {
-    skb: &'a SkBuff,
-    /// As much of the beginning as can be read in place.
-    pub(crate) head: &'a [u8],
-    /// Bytes in all.
-    pub(crate) len: usize,
-    /// What the place of its data in `skb` is more than in the packet, bytes.
-    shift: usize,
-}
-
-impl<'a> Part<'a> {
-    /// A packet by itself.
-    pub(crate) fn whole(skb: &'a SkBuff) -> Self {
-        Self {
-            skb,
-            head: skb.head(),
-            len: skb.len(),
-            shift: 0,
-        }
-    }
-
-    /// What the bytes at `offset`, behind the headers, are in, and where.
-    pub(crate) fn at(&self, offset: usize) -> (&'a SkBuff, usize) {
-        (self.skb, offset.saturating_add(self.shift))
-    }
-}
+pub(crate) use c::superp_run as Note;
 
 impl SkBuff {
-    /// How many packets a received one is, at least 1.
-    pub(crate) fn packets(&self) -> u32 {
-        // SAFETY: By the type invariant.
-        unsafe { (*c::superp_run_noted(self.as_ptr())).count.max(1) }
-    }
-
-    /// The `i`th packet of a received run whose data is at its first SUPERp header.
-    pub(crate) fn part(&self, i: u32) -> Option<Part<'_>> {
+    /// What is noted of a received packet that stands for several; a count of 0 if it does not.
+    pub(crate) fn run_noted(&self) -> &Note {
         // SAFETY: By the type invariant; it is there as long as the packet.
-        let run = unsafe { &*c::superp_run_noted(self.as_ptr()) };
-        let (headers, size) = (run.headers as usize, run.size as usize);
-        let front = headers.checked_mul(run.count as usize)?;
-        let data = size.checked_mul(i as usize)?.checked_add(front)?;
-        let start = headers.checked_mul(i as usize)?;
-        let head = self.head().get(start..start.checked_add(headers)?)?;
-        if i >= run.count {
-            return None;
-        }
-        let len = self.len().checked_sub(data)?.min(size);
-        Some(Part {
-            skb: self,
-            head,
-            len: headers.checked_add(len)?,
-            shift: data.checked_sub(headers)?,
-        })
+        unsafe { &*c::superp_run_noted(self.as_ptr()) }
     }
 
-    /// A received run as one: the first packet with the data of all, and what they are. `None` if each is to be
-    /// looked at by itself.
-    pub(crate) fn whole(&self) -> Option<(Part<'_>, wire::Run<'_>)> {
-        let first = self.part(0)?;
-        let headers = first.head.len();
-        let (_, front) = first.at(headers);
-        let data = self.len().checked_sub(front)?;
-        let (count, size) = (self.packets() as usize, first.len.checked_sub(headers)?);
-        let run = wire::Run::parse(self.head().get(..front)?, count, size, data)?;
-        Some((first, run))
+    /// Puts the headers of one more packet, which is `packet_len` bytes long, behind those that are
+    /// there.
+    ///
+    /// Errors: `ENOMEM`.
+    pub(crate) fn run_add(&mut self, headers: &[u8], packet_len: usize) -> Result {
+        let (start, n) = (headers.as_ptr(), headers.len().try_into()?);
+        // SAFETY: By the type invariant; there are `n` bytes.
+        to_result(unsafe { c::superp_run_add(self.as_ptr(), start, n, packet_len.try_into()?) })
     }
 
-    /// The `i`th packet of a received run as one of its own, which shares the data; `common` bytes in front are
-    /// each packet's. Any context; `None` if there is none or no memory.
-    pub(crate) fn cut(&self, common: usize, i: u32) -> Option<SkBuff> {
+    /// Keeps the first `len` bytes, at most all.
+    pub(crate) fn run_trim(&mut self, len: usize) {
+        // CAST: A packet is shorter than 4 GiB.
+        let len = len.min(self.len()) as u32;
+        // SAFETY: By the type invariant, and no longer than it is.
+        unsafe { c::superp_run_trim(self.as_ptr(), len) }
+    }
+
+    /// The `i`th packet as one of its own, which shares the data; `common` bytes in front are each
+    /// packet's. Any context; `None` if there is none or no memory.
+    pub(crate) fn run_part(&self, common: usize, i: u32) -> Option<SkBuff> {
         let common = common.try_into().ok()?;
         // SAFETY: By the type invariant.
-        let skb = unsafe { c::superp_run_part(self.as_ptr(), common, i) };
+        let skb = NonNull::new(unsafe { c::superp_run_part(self.as_ptr(), common, i) })?;
         // SAFETY: It is new.
-        core::ptr::NonNull::new(skb).map(|skb| unsafe { SkBuff::from_raw(skb) })
+        Some(unsafe { SkBuff::from_raw(skb) })
     }
 }
 
+/// How many bytes of a packet are headers, for the C half.
+///
 /// # Safety
 ///
 /// There are `len` bytes at `start`.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_headers_len(start: *const u8, len: u32) -> u32 {
+pub(crate) unsafe fn count_headers(start: *const u8, len: u32, parse: fn(&[u8]) -> usize) -> u32 {
     // SAFETY: By this function's contract.
     let start = unsafe { slice::from_raw_parts(start, len as usize) };
-    // CAST: `HEADERS_MAX` at most.
-    Packet::headers_len(start) as u32
+    // CAST: `len` at most.
+    parse(start).min(start.len()) as u32
 }
+
+/// Names the function that tells how many bytes at the front of a packet are headers. Once in a
+/// module.
+macro_rules! headers_len {
+    ($parse:path) => {
+        $crate::kapi::exported! {
+            /// # Safety
+            ///
+            /// As [`count_headers`]($crate::kapi::run::count_headers).
+            fn superp_rust_headers_len(start: *const u8, len: u32) -> u32 {
+                // SAFETY: By this function's contract.
+                unsafe { $crate::kapi::run::count_headers(start, len, $parse) }
+            }
+        }
+    };
+}
+
+pub(crate) use headers_len;

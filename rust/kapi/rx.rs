@@ -2,13 +2,24 @@
 
 //! Packets come in: SUNH from every Ethernet device, and UDP.
 
-use super::{bindings as c, net::Net, skb::Burst};
-use crate::{
-    node::{self, Node},
-    proto::wire::UdpIp,
+use super::{
+    bindings as c,
+    net::{Net, Pernet},
+    skb::Burst,
 };
 use core::ptr::NonNull;
 use kernel::{ffi, prelude::*};
+
+pub(crate) use c::superp_udp_ip as UdpHeader;
+
+/// What a namespace's state does with packets; [`packet_ops`] registers the type. Softirq, under RCU.
+pub(crate) trait PacketOps: Pernet {
+    /// SUNH frames that came together, data at the SUNH header. `lite`: of the second EtherType.
+    fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst);
+
+    /// Datagrams that came together, data behind the UDP header, all with these headers.
+    fn rx_udp(&self, ifindex: u32, header: &UdpHeader, datagrams: Burst);
+}
 
 /// Stands for the handlers of SUNH frames, of all devices of all namespaces.
 ///
@@ -43,7 +54,8 @@ impl Drop for Registration {
 }
 
 /// A UDP port on which a namespace's packets come in, over IPv4 and, where there is IPv6, IPv6.
-/// Dropped in process context, before the namespace's `node::net_exit` returns.
+/// Dropped in process context, before the namespace's
+/// [`PernetOps::exit`](super::net::PernetOps::exit) returns.
 ///
 /// # Invariants
 ///
@@ -78,51 +90,80 @@ impl Drop for UdpPort {
     }
 }
 
-/// SUNH packets that came together.
+/// [`PacketOps::rx_sunh`] for the C half.
 ///
 /// # Safety
 ///
-/// Called by the C half in a softirq, under RCU: `node` is a namespace's, `skb` is a list of packets
-/// with a reference count of one, and is given up.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_rx_sunh(
-    node: *mut ffi::c_void,
+/// In a softirq, under RCU; `state` is a namespace's; `skb` is a list of packets with a reference
+/// count of one, and is given up.
+pub(crate) unsafe fn sunh<T: PacketOps>(
+    state: *mut ffi::c_void,
     ifindex: u32,
     lite: bool,
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
-        let (node, packets) = unsafe { (&*node.cast::<Node>(), Burst::from_raw(skb)) };
-        node::rx_sunh(node, ifindex, lite, packets);
+        let (state, packets) = unsafe { (&*state.cast::<T>(), Burst::from_raw(skb)) };
+        state.rx_sunh(ifindex, lite, packets);
     }
 }
 
-/// UDP packets that came together, all with one header.
+/// [`PacketOps::rx_udp`] for the C half.
 ///
 /// # Safety
 ///
-/// As [`superp_rust_rx_sunh`]; `header` is valid.
-#[no_mangle]
-unsafe extern "C" fn superp_rust_rx_udp(
-    node: *mut ffi::c_void,
+/// As [`sunh`]; `header` is valid.
+pub(crate) unsafe fn udp<T: PacketOps>(
+    state: *mut ffi::c_void,
     ifindex: u32,
-    header: *const c::superp_udp_ip,
+    header: *const UdpHeader,
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract.
-        let (node, packets) = unsafe { (&*node.cast::<Node>(), Burst::from_raw(skb)) };
+        let (state, packets) = unsafe { (&*state.cast::<T>(), Burst::from_raw(skb)) };
         // SAFETY: By this function's contract.
-        let header = unsafe { &*header };
-        let header = UdpIp {
-            source: header.source,
-            destination: header.destination,
-            traffic_class: header.tclass,
-            hop_limit: header.hop_limit,
-            flow_label: header.flow_label,
-            source_port: header.sport,
-        };
-        node::rx_udp(node, ifindex, &header, packets);
+        state.rx_udp(ifindex, unsafe { &*header }, packets);
     }
 }
+
+/// Hands packets to a type that implements [`PacketOps`]. Once in a module.
+macro_rules! packet_ops {
+    ($state:ty) => {
+        const _: () = {
+            use kernel::ffi::c_void;
+            use $crate::kapi::{bindings, rx};
+
+            $crate::kapi::exported! {
+                /// # Safety
+                ///
+                /// As [`rx::sunh`].
+                fn superp_rust_rx_sunh(
+                    state: *mut c_void,
+                    ifindex: u32,
+                    lite: bool,
+                    skb: *mut bindings::sk_buff,
+                ) {
+                    // SAFETY: By this function's contract.
+                    unsafe { rx::sunh::<$state>(state, ifindex, lite, skb) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`rx::udp`].
+                fn superp_rust_rx_udp(
+                    state: *mut c_void,
+                    ifindex: u32,
+                    header: *const rx::UdpHeader,
+                    skb: *mut bindings::sk_buff,
+                ) {
+                    // SAFETY: By this function's contract.
+                    unsafe { rx::udp::<$state>(state, ifindex, header, skb) }
+                }
+            }
+        };
+    };
+}
+
+pub(crate) use packet_ops;

@@ -5,7 +5,7 @@
 use core::{mem, pin::Pin, ptr, ptr::NonNull};
 
 use kernel::{
-    ffi::{c_int, c_uint, c_ulong, c_void},
+    ffi::c_void,
     iov::IovIterSource,
     prelude::*,
     sync::{
@@ -18,7 +18,6 @@ use kernel::{
 };
 
 use super::{bindings, errno::enobufs, net::Net, skb::SkBuff};
-use crate::socket::Socket;
 
 pub(crate) use bindings::{
     sockaddr_superp as Name, superp_completion as CompletionRecord, superp_key as Key,
@@ -367,133 +366,212 @@ impl Drop for Registration {
     }
 }
 
-type Owned = Pin<KBox<Socket>>;
+/// The Rust half of a socket, from its creation to its release.
+pub(crate) trait SockState: Sized + Send + Sync + 'static {
+    /// The Rust half of the new socket `sk` in `net`. Process context.
+    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error>;
+
+    /// ioctl(). Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOIOCTLCMD`: not one of this kind of socket; `EFAULT`; others are documented with the
+    /// commands.
+    fn ioctl(&self, cmd: u32, arg: usize) -> Result;
+}
+
+/// What the address family's sockets for messages do; [`proto_ops`] registers the type. Process
+/// context unless told.
+pub(crate) trait ProtoOps: SockState {
+    /// bind().
+    fn bind(&self, name: &Name) -> Result;
+
+    /// connect().
+    fn connect(&self, name: &Name) -> Result;
+
+    /// connect() to `AF_UNSPEC`.
+    fn disconnect(&self);
+
+    /// getsockname() and, for `peer`, getpeername(); fills in everything but the family.
+    fn name(&self, peer: bool, name: &mut Name) -> Result;
+
+    /// Whether a message would be admitted now. Any context.
+    fn writable(&self) -> bool;
+
+    /// Memory of the messages that have not completed, bytes. Any context.
+    fn queued(&self) -> i32;
+
+    /// sendmsg(): the bytes sent.
+    fn send(&self, request: &mut SendRequest<'_>) -> Result<usize>;
+}
+
+/// Makes the Rust half of a socket: its address, or an error as by ERR_PTR().
+///
+/// # Safety
+///
+/// `sk` is a new socket in the namespace `net`.
+pub(crate) unsafe fn create<T: SockState>(
+    sk: *mut bindings::sock,
+    net: *mut bindings::net,
+) -> *mut c_void {
+    // SAFETY: By the requirement; `Sock` is a transparent wrapper.
+    let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
+    // SAFETY: By the requirement; a socket holds a reference to its namespace.
+    let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
+    match KBox::try_pin_init(T::new(sk, net), GFP_KERNEL) {
+        Ok(state) => state.into_foreign(),
+        // CAST: ERR_PTR().
+        Err(e) => e.to_errno() as isize as *mut c_void,
+    }
+}
+
+/// Frees the Rust half of a socket.
+///
+/// # Safety
+///
+/// `state` comes from [`create`] of the same type and is not used afterwards.
+pub(crate) unsafe fn release<T: SockState>(state: *mut c_void) {
+    // SAFETY: By the requirement.
+    drop(unsafe { Pin::<KBox<T>>::from_foreign(state) });
+}
 
 /// Borrows the Rust half of a socket.
 ///
 /// # Safety
 ///
-/// `state` must come from [`superp_rust_sock_create`] and must not be released during `'a`.
-unsafe fn socket<'a>(state: *const c_void) -> Pin<&'a Socket> {
+/// `state` comes from [`create`] of the same type and is not released during `'a`.
+pub(crate) unsafe fn borrow<'a, T: SockState>(state: *const c_void) -> Pin<&'a T> {
     // SAFETY: By the requirement of this function.
-    unsafe { Owned::borrow(state.cast_mut()) }
+    unsafe { Pin::<KBox<T>>::borrow(state.cast_mut()) }
 }
 
-pub(super) fn errno(result: Result) -> c_int {
-    result.map_or_else(Error::to_errno, |()| 0)
+/// sendmsg() for the C half: the bytes sent, or a negative error number.
+///
+/// # Safety
+///
+/// As [`borrow`]; `send` describes the call.
+pub(crate) unsafe fn send<T: ProtoOps>(
+    state: *const c_void,
+    send: *const bindings::superp_sock_send,
+) -> isize {
+    // SAFETY: By the requirement.
+    let (state, mut request) = unsafe { (borrow::<T>(state), SendRequest(&*send)) };
+    match state.send(&mut request) {
+        // CAST: At most the largest message.
+        Ok(sent) => sent as isize,
+        Err(e) => e.to_errno() as isize,
+    }
 }
 
-/// Declares functions that C calls, and compares each with its declaration in the header.
-macro_rules! exported {
-    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $ret:ty)? $body:block)*) => {
-        $(
-            const _: () = {
-                // Both arms have one type.
-                if true { bindings::$name } else { $name };
+/// Makes a type that implements [`ProtoOps`] the Rust half of the family's sockets for messages.
+/// Once in a module.
+macro_rules! proto_ops {
+    ($state:ty) => {
+        const _: () = {
+            use kernel::ffi::{c_int, c_uint, c_ulong, c_void};
+            use $crate::kapi::{
+                bindings,
+                export::errno,
+                sock::{self, Name, ProtoOps, SockState},
             };
 
-            $(#[$meta])*
-            #[no_mangle]
-            unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
-        )*
+            $crate::kapi::exported! {
+                /// # Safety
+                ///
+                /// As [`sock::create`].
+                fn superp_rust_sock_create(
+                    sk: *mut bindings::sock,
+                    net: *mut bindings::net,
+                ) -> *mut c_void {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::create::<$state>(sk, net) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::release`].
+                fn superp_rust_sock_release(state: *mut c_void) {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::release::<$state>(state) }
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`]; `name` is readable.
+                fn superp_rust_sock_bind(state: *const c_void, name: *const Name) -> c_int {
+                    // SAFETY: By the requirement.
+                    errno(unsafe { sock::borrow::<$state>(state).bind(&*name) })
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`]; `name` is readable.
+                fn superp_rust_sock_connect(state: *const c_void, name: *const Name) -> c_int {
+                    // SAFETY: By the requirement.
+                    errno(unsafe { sock::borrow::<$state>(state).connect(&*name) })
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_sock_disconnect(state: *const c_void) {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::borrow::<$state>(state) }.disconnect()
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`]; `name` is writable.
+                fn superp_rust_sock_getname(
+                    state: *const c_void,
+                    peer: bool,
+                    name: *mut Name,
+                ) -> c_int {
+                    // SAFETY: By the requirement.
+                    errno(unsafe { sock::borrow::<$state>(state).name(peer, &mut *name) })
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_sock_writable(state: *const c_void) -> bool {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::borrow::<$state>(state) }.writable()
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_sock_queued(state: *const c_void) -> c_int {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::borrow::<$state>(state) }.queued()
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::borrow`].
+                fn superp_rust_sock_ioctl(
+                    state: *const c_void,
+                    cmd: c_uint,
+                    arg: c_ulong,
+                ) -> c_int {
+                    // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
+                    errno(unsafe { sock::borrow::<$state>(state) }.ioctl(cmd, arg))
+                }
+
+                /// # Safety
+                ///
+                /// As [`sock::send`].
+                fn superp_rust_sock_send(
+                    state: *const c_void,
+                    send: *const bindings::superp_sock_send,
+                ) -> isize {
+                    // SAFETY: By the requirement.
+                    unsafe { sock::send::<$state>(state, send) }
+                }
+            }
+        };
     };
 }
 
-pub(super) use exported;
-
-exported! {
-    /// # Safety
-    ///
-    /// `sk` is a new socket in the namespace `net`.
-    fn superp_rust_sock_create(sk: *mut bindings::sock, net: *mut bindings::net) -> *mut c_void {
-        // SAFETY: By the requirement; `Sock` is a transparent wrapper.
-        let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
-        // SAFETY: By the requirement; a socket holds a reference to its namespace.
-        let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
-        match KBox::try_pin_init(Socket::new(sk, net), GFP_KERNEL) {
-            Ok(socket) => socket.into_foreign(),
-            // CAST: ERR_PTR().
-            Err(e) => e.to_errno() as isize as *mut c_void,
-        }
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not used afterwards.
-    fn superp_rust_sock_release(state: *mut c_void) {
-        // SAFETY: By the requirement.
-        drop(unsafe { Owned::from_foreign(state) });
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released, `name` is readable.
-    fn superp_rust_sock_bind(state: *const c_void, name: *const Name) -> c_int {
-        // SAFETY: By the requirement.
-        errno(unsafe { socket(state).bind(&*name) })
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released, `name` is readable.
-    fn superp_rust_sock_connect(state: *const c_void, name: *const Name) -> c_int {
-        // SAFETY: By the requirement.
-        errno(unsafe { socket(state).connect(&*name) })
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_sock_disconnect(state: *const c_void) {
-        // SAFETY: By the requirement.
-        unsafe { socket(state).disconnect() }
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released, `name` is writable.
-    fn superp_rust_sock_getname(state: *const c_void, peer: bool, name: *mut Name) -> c_int {
-        // SAFETY: By the requirement.
-        errno(unsafe { socket(state).name(peer, &mut *name) })
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_sock_writable(state: *const c_void) -> bool {
-        // SAFETY: By the requirement.
-        unsafe { socket(state).writable() }
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_sock_queued(state: *const c_void) -> c_int {
-        // SAFETY: By the requirement.
-        unsafe { socket(state).queued() }
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released.
-    fn superp_rust_sock_ioctl(state: *const c_void, cmd: c_uint, arg: c_ulong) -> c_int {
-        // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
-        errno(unsafe { socket(state).ioctl(cmd, arg) })
-    }
-
-    /// # Safety
-    ///
-    /// `state` comes from create and is not released, `send` describes the call.
-    fn superp_rust_sock_send(
-        state: *const c_void,
-        send: *const bindings::superp_sock_send
-    ) -> isize {
-        // SAFETY: By the requirement.
-        let (socket, mut request) = unsafe { (socket(state), SendRequest(&*send)) };
-        match socket.send(&mut request) {
-            // CAST: At most the largest message.
-            Ok(sent) => sent as isize,
-            Err(e) => e.to_errno() as isize,
-        }
-    }
-}
+pub(crate) use proto_ops;

@@ -17,7 +17,7 @@ use super::{
     Node,
 };
 use crate::{
-    kapi::{params::next_header, skb::SkBuff},
+    kapi::{params::next_header, rx::UdpHeader, skb::SkBuff},
     params,
     proto::{
         wire::{Prefix, Sunh, UdpIp, FIXED_LEN},
@@ -36,6 +36,32 @@ fn check_length(skb: &SkBuff) -> Result<(), DropReason> {
     match skb.len() {
         0..FIXED_LEN => Err(DropReason::TooShort),
         _ => Ok(()),
+    }
+}
+
+impl From<&UdpHeader> for UdpIp {
+    fn from(header: &UdpHeader) -> UdpIp {
+        UdpIp {
+            source: header.source,
+            destination: header.destination,
+            traffic_class: header.tclass,
+            hop_limit: header.hop_limit,
+            flow_label: header.flow_label,
+            source_port: header.sport,
+        }
+    }
+}
+
+impl From<&UdpIp> for UdpHeader {
+    fn from(header: &UdpIp) -> UdpHeader {
+        UdpHeader {
+            source: header.source,
+            destination: header.destination,
+            flow_label: header.flow_label,
+            sport: header.source_port,
+            tclass: header.traffic_class,
+            hop_limit: header.hop_limit,
+        }
     }
 }
 

@@ -129,7 +129,7 @@ impl Node {
             Via::Udp(_) if lite => return Err(DropReason::NotForwarded),
             Via::Udp(prefix) => {
                 let header = self.expand(ifindex, &header, prefix, &skb)?;
-                hop.path.forward_udp(skb, &header)
+                hop.path.forward_udp(skb, &(&header).into())
             }
             Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, lite, &header.bytes()),
         };

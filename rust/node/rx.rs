@@ -84,7 +84,9 @@ impl Node {
             return pass(skb);
         }
         // Without memory they are lost on their way.
-        (0..n).filter_map(|i| skb.cut(common, i)).for_each(pass);
+        (0..n)
+            .filter_map(|i| skb.run_part(common, i))
+            .for_each(pass);
         skb.consume();
     }
 
