@@ -31,31 +31,22 @@ use kernel::{
 };
 
 use crate::{
+    event::Event,
     kapi::{
-        errno::{ealready, econnreset, enotconn},
+        errno::{ealready, econnreset, enotconn, Refusal},
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         path::{Encap, Path},
         timer::{self, Timer, TimerCallback},
         uapi,
     },
-    netlink::{self, Event},
-    node::{Node, Refusal},
     proto::{self, Activity, Code, Config, Connection, NewError, Stats},
-    work::{Like, Work},
+    qp::work::{Like, Work},
+    resources::Resources,
+    slabs::Kernel,
 };
 
+pub(crate) use crate::event::ConnState;
 pub(crate) use paths::{Ends, PATHS_MAX};
-
-/// Storage of the core in kernel memory.
-pub(crate) struct Kernel;
-
-impl proto::Slabs for Kernel {
-    type Slab<T> = KVVec<T>;
-
-    fn slab<T: Clone + Default>(n: usize) -> Option<KVVec<T>> {
-        KVVec::from_elem(T::default(), n, GFP_KERNEL).ok()
-    }
-}
 
 /// What a path of a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
 pub(crate) struct PathParams {
@@ -119,24 +110,6 @@ impl Identity {
     pub(crate) fn remote_sunh(&self) -> u16 {
         self.paths.first().map_or(0, |ends| ends.remote_sunh)
     }
-}
-
-/// State of a connection.
-#[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum ConnState {
-    /// Configured: packets are accepted, local requests are not yet.
-    Created = 0,
-    /// Started.
-    Established = 1,
-    /// Soft shutdown: what was begun is completed, requests that wait go on waiting.
-    Draining = 2,
-    /// Both ends have drained. Only the peer's repetitions are answered; a reset keeps the requests
-    /// that wait.
-    Quiescent = 3,
-    /// Given up [proto 3.14]; only a reset or removal helps.
-    Broken = 4,
-    /// Removed, or between two lives.
-    Removed = 5,
 }
 
 /// What there is to tell of a connection.
@@ -216,7 +189,7 @@ struct Inner {
 /// One connection of a node.
 #[pin_data]
 pub(crate) struct Conn {
-    node: Arc<Node>,
+    resources: Arc<Resources>,
     identity: Identity,
     established: Atomic<bool>,
     /// [`Connection::ext`] for those without the lock; until the peer has said so, it is expected to have them.
@@ -264,7 +237,7 @@ impl Conn {
     /// A connection in state `Created`, not yet in any table. `paths` are those of
     /// [`Identity::paths`]. Process context.
     pub(crate) fn new(
-        node: Arc<Node>,
+        resources: Arc<Resources>,
         identity: Identity,
         paths: KVec<Path>,
     ) -> Result<Arc<Conn>, Refusal> {
@@ -276,7 +249,7 @@ impl Conn {
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's packets"))?;
         Arc::pin_init(
             try_pin_init!(Conn {
-                node,
+                resources,
                 identity,
                 established: Atomic::new(false),
                 ext: Atomic::new(ext),
@@ -380,7 +353,7 @@ impl Conn {
         let inner = self.inner.lock();
         let most = inner.proto.max_request_len(&tx::KEYED_SEND);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        inner.proto.min_request_len(&tx::KEYED_SEND)..=most.min(crate::MAX_MESSAGE)
+        inner.proto.min_request_len(&tx::KEYED_SEND)..=most.min(crate::qp::MAX_MESSAGE)
     }
 
     /// Takes requests from now on. Process context.
@@ -626,15 +599,12 @@ impl Conn {
                 self.tell_state(ConnState::Quiescent, "");
             }
             proto::Event::Writable | proto::Event::Drained => {}
-            proto::Event::Report(report) => netlink::notify(
-                &self.node,
-                Event::Report {
-                    local_cid: self.identity.cid,
-                    remote: self.identity.remote,
-                    cause: report.reason.name(),
-                    values: [report.value.into(), report.low.into(), report.high.into()],
-                },
-            ),
+            proto::Event::Report(report) => self.resources.notify(Event::Report {
+                local_cid: self.identity.cid,
+                remote: self.identity.remote,
+                cause: report.reason.name(),
+                values: [report.value.into(), report.low.into(), report.high.into()],
+            }),
             proto::Event::Broken(proto::BrokenCause::PeerDead { .. }) => {
                 self.broken(inner, "the peer does not answer", Code::ABORTED_BROKEN);
             }
@@ -666,20 +636,17 @@ impl Conn {
     }
 
     fn tell_state(&self, state: ConnState, cause: &'static str) {
-        netlink::notify(
-            &self.node,
-            Event::Conn {
-                local_cid: self.identity.cid,
-                remote_cid: self.identity.config.remote_cid,
-                remote: self.identity.remote,
-                state,
-                cause,
-            },
-        );
+        self.resources.notify(Event::Conn {
+            local_cid: self.identity.cid,
+            remote_cid: self.identity.config.remote_cid,
+            remote: self.identity.remote,
+            state,
+            cause,
+        });
     }
 
     fn tell_queue_pairs(&self, code: Code) {
-        for (_, qp) in self.node.qps().iter() {
+        for (_, qp) in self.resources.qps().iter() {
             qp.broken(self.cid(), code);
         }
     }

@@ -7,21 +7,19 @@
 //! the table of operations are generated from `Documentation/netlink/specs/superp.yaml`.
 
 pub(crate) mod conn;
-mod event;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod param;
 pub(crate) mod port;
 pub(crate) mod route;
 
-pub(crate) use event::{notify, Event, ReportLimit};
-
 use crate::{
     kapi::{
+        errno::Refusal,
         net::state_of,
         nl::{operations, Attr, Request},
     },
-    node::{Node, Refusal},
+    node::Node,
 };
 use kernel::{prelude::*, sync::Arc};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The SUPERp instance of one network namespace: its tables, ports, parameters and counters.
+//! The SUPERp instance of one network namespace: its connections, ports and routes, and what
+//! connections share ([`Resources`]).
 
 mod conns;
 mod gateway;
@@ -8,63 +9,32 @@ mod ports;
 mod routes;
 mod rx;
 
+use core::ops::Deref;
+
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        new_mutex, Arc, Mutex,
-    },
+    sync::{atomic::Atomic, new_mutex, Arc, Mutex},
 };
 
 use crate::{
-    conn::{Conn, Kernel},
+    conn::Conn,
     kapi::{
-        lock::{new_spinlock_bh, SpinLockBh},
+        errno::Refusal,
         map::RcuMap,
         net::{pernet_ops, DeviceEvent, Net, PernetOps},
-        range::Ranges,
         rx::{packet_ops, PacketOps, UdpHeader, UdpPort},
         skb::Burst,
     },
-    netlink::ReportLimit,
     params::{self, ParamId},
-    proto::{Activity, Config, Departed, DropReason, Partition, Quarantine, ReceiveBudget},
+    proto::Quarantine,
     qp::Qp,
-    region::{Region, Space},
+    resources::Resources,
+    slabs::Kernel,
 };
 
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
-pub(crate) use routes::{mixed, Via, HOPS_MAX};
-
-/// A refused request: the errno, and a sentence for the person who made it.
-pub(crate) struct Refusal {
-    pub(crate) errno: Error,
-    pub(crate) msg: &'static CStr,
-    /// When it can be expected to succeed: so many ms from now.
-    pub(crate) retry_ms: Option<u64>,
-}
-
-impl Refusal {
-    pub(crate) fn new(errno: Error, msg: &'static CStr) -> Refusal {
-        Refusal {
-            errno,
-            msg,
-            retry_ms: None,
-        }
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        refusal.errno
-    }
-}
-
-/// What counts as recent activity of a connection, ns.
-pub(crate) const BUDGET_PERIOD: u64 = 1_000_000;
-
-const DROPS: usize = DropReason::ALL.len();
+pub(crate) use routes::{Via, HOPS_MAX};
 
 /// How many objects a node has.
 #[derive(Default)]
@@ -79,24 +49,16 @@ pub(crate) struct NodeInfo {
 pub(crate) struct Settings {
     udp: Option<UdpPort>,
     cm_address: [u8; 16],
-    rma_space: Option<Space>,
     /// Connection ids that are not chosen yet.
     quarantine: Quarantine<Kernel>,
     /// The namespace is going away.
     gone: bool,
 }
 
-impl Settings {
-    /// See [`Node::rma_space`].
-    pub(crate) fn rma_space(&self) -> Option<Space> {
-        self.rma_space
-    }
-}
-
 /// See the module.
 #[pin_data]
 pub(crate) struct Node {
-    net: Net,
+    resources: Arc<Resources>,
     #[pin]
     config: Mutex<Settings>,
     /// By ifindex.
@@ -108,28 +70,11 @@ pub(crate) struct Node {
     /// SUPERp-lite, which has no ids in packets: by the peer's SUNH address [proto 6].
     #[pin]
     lite: RcuMap<Conn>,
-    /// By key.
-    #[pin]
-    regions: RcuMap<Region>,
-    /// Keys of regions by RMA address, in pages.
-    ranges: Ranges,
-    #[pin]
-    qps: RcuMap<Qp>,
-    /// Under the lock of at most one connection.
-    #[pin]
-    departed: SpinLockBh<Departed<Kernel>>,
     /// By SUNH address.
     #[pin]
     routes: RcuMap<Route>,
     forwarding: Atomic<bool>,
     forwarded: Atomic<u64>,
-    /// Under the lock of at most one connection.
-    #[pin]
-    budget: SpinLockBh<ReceiveBudget>,
-    params: params::Values,
-    drops: [Atomic<u64>; DROPS],
-    #[pin]
-    report_limit: ReportLimit,
 }
 
 impl Node {
@@ -137,31 +82,19 @@ impl Node {
     pub(crate) fn new(net: Net) -> Result<Arc<Node>> {
         Arc::pin_init(
             try_pin_init!(Node {
-                net,
+                resources: Resources::new(net)?,
                 config <- new_mutex!(Settings {
                     udp: None,
                     cm_address: [0; 16],
-                    rma_space: None,
                     quarantine: Quarantine::new(),
                     gone: false,
                 }, "superp_node"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
                 lite <- RcuMap::new(),
-                regions <- RcuMap::new(),
-                ranges: Ranges::new()?,
-                qps <- RcuMap::new(),
-                departed <- new_spinlock_bh!(Departed::new().ok_or(ENOMEM)?, "superp_departed"),
                 routes <- RcuMap::new(),
                 forwarding: Atomic::new(false),
                 forwarded: Atomic::new(0),
-                budget <- new_spinlock_bh!(
-                    ReceiveBudget::new(0, Partition::Dynamic, BUDGET_PERIOD),
-                    "superp_budget"
-                ),
-                params: params::Values::new(),
-                drops: core::array::from_fn(|_| Atomic::new(0)),
-                report_limit <- ReportLimit::new(),
             }),
             GFP_KERNEL,
         )
@@ -183,41 +116,7 @@ impl Node {
         self.lite.clear();
         self.routes.clear();
         self.ports.clear();
-        self.regions.clear();
-        self.qps.clear();
-    }
-
-    pub(crate) fn net(&self) -> Net {
-        self.net
-    }
-
-    pub(crate) fn config(&self) -> &Mutex<Settings> {
-        &self.config
-    }
-
-    pub(crate) fn regions(&self) -> &RcuMap<Region> {
-        &self.regions
-    }
-
-    pub(crate) fn ranges(&self) -> &Ranges {
-        &self.ranges
-    }
-
-    pub(crate) fn qps(&self) -> &RcuMap<Qp> {
-        &self.qps
-    }
-
-    pub(crate) fn departed(&self) -> &SpinLockBh<Departed<Kernel>> {
-        &self.departed
-    }
-
-    pub(crate) fn report_limit(&self) -> &ReportLimit {
-        &self.report_limit
-    }
-
-    /// The region with the lowest key from `from` on.
-    pub(crate) fn region_next(&self, from: u32) -> Option<(u32, Arc<Region>)> {
-        self.regions.next(from)
+        self.resources.clear();
     }
 
     /// Counts the node's objects.
@@ -225,8 +124,8 @@ impl Node {
         NodeInfo {
             ports: count(self.ports.iter()),
             conns: count(self.conns.iter()),
-            qps: count(self.qps.iter()),
-            regions: count(self.regions.iter()),
+            qps: count(self.qps().iter()),
+            regions: count(self.regions().iter()),
         }
     }
 
@@ -237,20 +136,6 @@ impl Node {
 
     pub(crate) fn set_cm_address(&self, addr: [u8; 16]) {
         self.config.lock().cm_address = addr;
-    }
-
-    /// Where the RMA addresses of new regions are; `None`: each has a key of its own in them.
-    pub(crate) fn rma_space(&self) -> Option<Space> {
-        self.config.lock().rma_space
-    }
-
-    /// Regions that there are keep their addresses.
-    pub(crate) fn set_rma_space(&self, space: Option<Space>) {
-        self.config.lock().rma_space = space;
-    }
-
-    pub(crate) fn param_get(&self, id: ParamId) -> u64 {
-        self.params.get(id)
     }
 
     /// Sets a parameter, whose range the caller has checked.
@@ -268,50 +153,30 @@ impl Node {
                 c"nh_num_caddr_bits is in use: remove the connections first",
             ));
         }
-        self.params.set(id, value);
-        if id == params::RECEIVE_BUDGET || id == params::BUDGET_STATIC {
-            let partition = match self.params.get(params::BUDGET_STATIC) {
-                0 => Partition::Dynamic,
-                _ => Partition::Static,
-            };
-            // CAST: the parameter's range.
-            let packets = self.params.get(params::RECEIVE_BUDGET) as u32;
-            self.budget.lock().configure(packets, partition);
-        }
+        self.resources.param_set(id, value);
         Ok(())
     }
 
-    /// What a connection, which has just received something, may be sent, in packets; `None`
-    /// without limit. Any context up to softirq.
-    pub(crate) fn receive_share(&self, now: u64, activity: &mut Activity) -> Option<u32> {
-        if self.params.get(params::RECEIVE_BUDGET) == 0 {
-            return None;
-        }
-        let mut budget = self.budget.lock();
-        budget.received(now, activity);
-        Some(budget.share(now, *activity))
-    }
-
-    /// Configuration that a new connection starts from.
-    pub(crate) fn conn_defaults(&self) -> Config {
-        self.params.config()
-    }
-
-    // ---- counters -------------------------------------------------------------------------
-
-    /// Counts a packet that was thrown away. Any context.
-    pub(crate) fn count_drop(&self, reason: DropReason) {
-        if let Some(counter) = self.drops.get(reason as usize) {
-            counter.fetch_add(1, Relaxed);
+    /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
+    /// Process context.
+    pub(crate) fn qp_unbind(&self, qp: &Qp) {
+        if let Some(qpn) = self.qps().unbind(qp) {
+            self.forget_partials(qpn);
         }
     }
 
-    /// The `i`th drop counter with its name.
-    pub(crate) fn drop_nth(&self, i: usize) -> Option<(&'static str, u64)> {
-        Some((
-            DropReason::ALL.get(i)?.name(),
-            self.drops.get(i)?.load(Relaxed),
-        ))
+    /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
+    /// once.
+    pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
+        self.qps().unbind_each(qps, |qpn| self.forget_partials(qpn));
+    }
+}
+
+impl Deref for Node {
+    type Target = Resources;
+
+    fn deref(&self) -> &Resources {
+        &self.resources
     }
 }
 

@@ -2,6 +2,15 @@
 
 //! Queue pairs: what a peer's Send to QP names. A socket is one, a context has many.
 
+mod cq;
+mod endpoint;
+mod page;
+mod queue;
+mod srq;
+mod table;
+mod users;
+pub(crate) mod work;
+
 use kernel::{
     alloc::AllocError,
     prelude::*,
@@ -13,25 +22,39 @@ use kernel::{
 
 use crate::{
     kapi::{
-        errno::eaddrinuse,
+        errno::{ebadmsg, econnrefused, econnreset, enobufs, eopnotsupp},
         lock::{new_spinlock_bh, SpinLockBh},
         process::Process,
         skb::SkBuff,
-        timer,
+        uapi,
     },
-    node::Node,
     proto::Code,
-    ring::{Bytes, Claim, Queue},
-    socket::{Endpoint, EndpointInfo},
-    MAX_MESSAGE,
+    region::{self, Owner},
 };
 
-/// Queue pair numbers are 24 bits; 0 means "not bound".
-pub(crate) const QPN_MAX: u32 = (1 << 24) - 1;
-/// Numbers chosen by the node come from the upper half, so that people can count on the lower.
-const CHOSEN_MIN: u32 = 1 << 23;
-/// Draws of a random number before bind gives up.
-const DRAWS: u32 = 32;
+pub(crate) use cq::Cq;
+pub(crate) use endpoint::{Done, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
+pub(crate) use page::Page;
+pub(crate) use queue::{
+    Bell, Bytes, Claim, Ended, Endings, Params, Peer as RingPeer, Queue, Slot, Taking,
+    Ticket as RingTicket, BATCH,
+};
+pub(crate) use srq::Srq;
+pub(crate) use table::Table;
+
+/// A region whose owner is a queue pair, or that belongs to a context.
+pub(crate) type Region = region::Region<Qp>;
+/// The regions of a node.
+pub(crate) type Regions = region::Table<Qp>;
+/// The regions of a context.
+pub(crate) type LocalRegions = region::Local<Qp>;
+/// Looks regions of a context up.
+pub(crate) type Lookup<'a> = region::Lookup<'a, Qp>;
+/// The region of a node that was found last.
+pub(crate) type Nearby = region::Nearby<Qp>;
+
+/// Largest message that the kernel keeps until the program takes it, bytes.
+pub(crate) const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
 
 /// Where a message comes from: the addresses of the connection and its local id.
 pub(crate) struct MsgMeta {
@@ -259,85 +282,41 @@ impl Qp {
     }
 }
 
-impl Node {
-    /// Gives `qp` the number `qpn`, or with 0 a random free one, and makes it reachable. Process
-    /// context; the caller serialises bind and unbind of one queue pair.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`: over 24 bits, or bound already. `EADDRINUSE`: taken. `ENOMEM`.
-    pub(crate) fn qp_bind(&self, qp: &Arc<Qp>, qpn: u32) -> Result<u32> {
-        if qpn > QPN_MAX || qp.qpn() != 0 {
-            return Err(EINVAL);
-        }
-        let draws = if qpn == 0 { DRAWS } else { 1 };
-        for _ in 0..draws {
-            let number = match qpn {
-                0 => CHOSEN_MIN | crate::kapi::net::random() & (CHOSEN_MIN - 1),
-                given => given,
-            };
-            match self.qps().insert(number, qp.clone()) {
-                Ok(()) => {
-                    qp.qpn.store(number, Relaxed);
-                    return Ok(number);
-                }
-                Err(e) if e == EBUSY => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Err(eaddrinuse())
+impl Owner for Qp {
+    fn qpn(&self) -> u32 {
+        Qp::qpn(self)
     }
+}
 
-    /// The queue pair of a context is about to end: what peers send there from now on waits, until they
-    /// have had time to end, too. One that took nothing in is not missed. Process context.
-    pub(crate) fn qp_departs(&self, qp: &Qp) {
-        if qp.ring().is_some_and(|queue| queue.receives()) {
-            self.departed().lock().put(qp.qpn(), timer::now());
-        }
+/// What there is to tell of a queue pair.
+pub(crate) struct EndpointInfo {
+    pub(crate) cid: Option<u32>,
+    pub(crate) remote: [u8; 16],
+    pub(crate) remote_qpn: u32,
+    pub(crate) connected: bool,
+    /// Of the socket, as /proc/PID/fd names it; 0 when it is gone.
+    pub(crate) inode: u64,
+    pub(crate) tx_messages: u64,
+    pub(crate) rx_messages: u64,
+    /// Memory of the messages that wait for the program, bytes.
+    pub(crate) rx_queued: u64,
+    /// Messages and requests that have not completed.
+    pub(crate) pending: u32,
+}
+
+/// The error number of a code; `uapi/linux/superp.h` has the table.
+pub(crate) fn error_of(code: Code) -> Error {
+    if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
+        return ETIMEDOUT;
     }
-
-    /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
-    /// Process context.
-    pub(crate) fn qp_unbind(&self, qp: &Qp) {
-        let qpn = self.qp_reset(qp);
-        if qpn != 0 {
-            self.qps().remove_later(qpn);
-        }
-    }
-
-    /// Takes the number of `qp` away, and what connections keep for it. Gives the number.
-    fn qp_reset(&self, qp: &Qp) -> u32 {
-        let qpn = qp.qpn.xchg(0, Full);
-        if qp.partials.load(Relaxed) != 0 {
-            self.forget_partials(qpn);
-        }
-        qpn
-    }
-
-    /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
-    /// once.
-    pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
-        let bound = |qpn: &u32| *qpn != 0;
-        self.qps()
-            .remove_each(qps.map(|qp| self.qp_reset(&qp)).filter(bound));
-    }
-
-    /// The bound queue pair with the lowest number from `from` on, with its number.
-    pub(crate) fn qp_next(&self, from: u32) -> Option<(u32, Arc<Qp>)> {
-        self.qps().next(from)
-    }
-
-    /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
-    /// connection's lock may be held.
-    pub(crate) fn qp_missing(&self, qpn: u32) -> Code {
-        match self.departed().lock().contains(qpn, timer::now()) {
-            true => Code::NO_RECEIVE_BUFFER,
-            false => Code::NO_QUEUE_PAIR,
-        }
-    }
-
-    /// The queue pair `qpn`. Any context.
-    pub(crate) fn qp(&self, qpn: u32) -> Option<Arc<Qp>> {
-        self.qps().get(qpn)
+    match u32::from(code.major) {
+        uapi::SUPERP_ERR_MALFORMED => ebadmsg(),
+        uapi::SUPERP_ERR_OPCODE => eopnotsupp(),
+        uapi::SUPERP_ERR_ACCESS => EACCES,
+        uapi::SUPERP_ERR_NO_BUFFER => enobufs(),
+        uapi::SUPERP_ERR_NO_QP => econnrefused(),
+        uapi::SUPERP_ERR_RESOURCES => ENOMEM,
+        uapi::SUPERP_ERR_ABORTED => econnreset(),
+        _ => EIO,
     }
 }

@@ -2,7 +2,9 @@
 
 //! Memory regions: pinned user memory that peers may read and write by key [proto 5].
 
+mod local;
 mod space;
+mod table;
 
 use kernel::{
     prelude::*,
@@ -13,14 +15,18 @@ use kernel::{
 };
 
 use crate::{
-    kapi::{pages::Pages, process::Process},
-    node::{Node, Refusal},
+    kapi::{
+        pages::Pages,
+        process::Process,
+        sock::MrInfo,
+        uaccess::{read_argument, write_argument},
+    },
     proto::{Atomic as AtomicOp, Code},
-    qp::Qp,
 };
 
-use space::Place;
-pub(crate) use space::{Nearby, Space};
+pub(crate) use local::{Local, Lookup};
+pub(crate) use space::Space;
+pub(crate) use table::{Nearby, Table};
 
 /// The peer may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;
@@ -42,9 +48,15 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Keys are 24 bits; 0 is never given out, so that a null address reaches nothing.
 const KEY_MAX: u32 = (1 << 24) - 1;
 
+/// Who can own a region.
+pub(crate) trait Owner: Send + Sync + 'static {
+    /// The number of its queue pair; 0: none.
+    fn qpn(&self) -> u32;
+}
+
 /// A registered region. Its memory stays pinned while anybody holds the `Arc`; peers reach it
 /// only while it is in its node's table.
-pub(crate) struct Region {
+pub(crate) struct Region<O> {
     key: u32,
     /// Of its first byte.
     rma_addr: u64,
@@ -53,8 +65,8 @@ pub(crate) struct Region {
     access: u32,
     partition: u32,
     process: Process,
-    /// The owner's, if it is a socket; it does not own the region.
-    qp: Option<Arc<Qp>>,
+    /// If it is a socket; this does not make the region go with it.
+    owner: Option<Arc<O>>,
     pages: Pages,
     remote_reads: Atomic<u64>,
     remote_writes: Atomic<u64>,
@@ -73,92 +85,15 @@ pub(crate) struct RegionInfo {
     pub(crate) remote_writes: u64,
 }
 
-impl Region {
-    /// Pins `len` bytes at `addr` of the calling process and makes them reachable for peers of
-    /// `node`. Process context, may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`: length 0, unknown access bits, wraps, or, without a global address space, crosses a
-    /// multiple of 2^40. `EFAULT`, `ENOMEM`: from pinning. `ENOSPC`: no free key was found, or the
-    /// space is full.
-    pub(crate) fn register(
-        node: &Node,
-        addr: u64,
-        len: u64,
-        access: u32,
-        partition: u32,
-        qp: Option<Arc<Qp>>,
-    ) -> Result<Arc<Region>, Refusal> {
-        if len == 0 {
-            return Err(Refusal::new(
-                EINVAL,
-                c"length of a region must be at least 1 byte",
-            ));
-        }
-        if access & !ACCESS_MASK != 0 {
-            return Err(Refusal::new(EINVAL, c"unknown bits in the region's access"));
-        }
-        if access & RECEIVE != 0 && qp.is_none() {
-            return Err(Refusal::new(
-                EINVAL,
-                c"a context with rings has no receive contexts",
-            ));
-        }
-        if addr.checked_add(len.saturating_sub(1)).is_none() {
-            return Err(Refusal::new(
-                EINVAL,
-                c"region wraps around the address space",
-            ));
-        }
-        let writable = access & (REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE) != 0;
-        let pages = Pages::pin(addr, len, writable)
-            .map_err(|e| Refusal::new(e, c"memory of the region cannot be pinned"))?;
-
-        let process = Process::current()
-            .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
-        // Chosen and entered under one lock, so that nobody takes them between the two.
-        let config = node.config().lock();
-        let place = Place::choose(node, config.rma_space(), addr, len)?;
-        let region = Arc::new(
-            Region {
-                key: place.key,
-                rma_addr: place.rma_addr,
-                addr,
-                len,
-                access,
-                partition,
-                process,
-                qp,
-                pages,
-                remote_reads: Atomic::new(0),
-                remote_writes: Atomic::new(0),
-            },
-            GFP_KERNEL,
-        )
-        .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
-        node.regions()
-            .insert(place.key, region.clone())
-            .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
-        place.keep();
-        drop(config);
-        Ok(region)
-    }
-
-    /// Takes the region from the reach of peers; returns when none touches it any more. Process
-    /// context, sleeps for a grace period: packets are processed with bottom halves off.
-    pub(crate) fn release(&self, node: &Node) {
-        node.remove_region(self);
-    }
-
+impl<O: Owner> Region<O> {
     /// The queue pair of its owner, if that is a socket.
-    pub(crate) fn qp(&self) -> Option<&Arc<Qp>> {
-        self.qp.as_ref()
+    pub(crate) fn owner(&self) -> Option<&Arc<O>> {
+        self.owner.as_ref()
     }
 
-    /// Whether it belongs to the socket of this queue pair.
-    pub(crate) fn is_of(&self, qp: &Arc<Qp>) -> bool {
-        self.qp().is_some_and(|own| Arc::ptr_eq(own, qp))
+    /// Whether it belongs to `owner`.
+    pub(crate) fn is_of(&self, owner: &Arc<O>) -> bool {
+        self.owner().is_some_and(|own| Arc::ptr_eq(own, owner))
     }
 
     /// The 24-bit key.
@@ -269,9 +204,33 @@ impl Region {
             rma_addr: self.rma_addr,
             access: self.access,
             partition: self.partition,
-            qpn: self.qp().map_or(0, |qp| qp.qpn()),
+            qpn: self.owner().map_or(0, |owner| owner.qpn()),
             remote_reads: self.remote_reads.load(Relaxed),
             remote_writes: self.remote_writes.load(Relaxed),
         }
     }
+}
+
+/// `SUPERP_IOC_MR_QUERY`, where `find` knows the regions. Process context.
+pub(crate) fn query<O: Owner>(
+    arg: usize,
+    find: impl FnOnce(u32) -> Result<Arc<Region<O>>>,
+) -> Result {
+    let query: MrInfo = read_argument(arg)?;
+    if query.rsvd != 0 {
+        return Err(EINVAL);
+    }
+    let info = find(query.key)?.info();
+    let answer = MrInfo {
+        key: info.key,
+        access: info.access,
+        partition: info.partition,
+        rsvd: 0,
+        addr: info.addr,
+        length: info.len,
+        rma_addr: info.rma_addr,
+        remote_reads: info.remote_reads,
+        remote_writes: info.remote_writes,
+    };
+    write_argument(arg, &answer)
 }

@@ -6,15 +6,9 @@
 //! Nothing in that memory is trusted: an entry is copied once and then checked, and what the kernel
 //! needs of an index it keeps for itself.
 
-mod cq;
 mod entry;
 mod making;
-mod queue;
-mod receive;
-mod regions;
-mod srq;
-mod ticket;
-mod users;
+mod submit;
 
 use core::hint;
 
@@ -32,26 +26,21 @@ use crate::{
         map::RcuMap,
         net::{state_of, Net},
         params,
-        process::Process,
         ring::{
-            ioctl, ring_ops, CqCreate, CqEventfd, CtxPage, Layout, MapRequest, RingDestroy,
-            RingOps, RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
+            ioctl, ring_ops, CqCreate, CqEventfd, Layout, MapRequest, RingDestroy, RingOps,
+            RqpConnect, RqpCreate, RqpModify, Serve, Shared, SrqCreate, SrqEventfd,
         },
-        sock::{ioctl as mr, RcuSock, Sock, SockState},
-        timer, uapi,
+        sock::{ioctl as mr, MrDereg, MrReg, Sock, SockState},
+        timer,
+        uaccess::{read_argument, write_argument},
+        uapi,
     },
     node::Node,
-    qp::{End, Qp},
-    socket::{read_argument, write_argument},
+    qp::{Cq, End, LocalRegions, Page, Params, Qp, Queue, RingPeer, Srq},
+    region,
 };
 
-use cq::Cq;
-pub(crate) use queue::Queue;
-use queue::{Left, Params, Peer};
-pub(crate) use receive::{Bytes, Claim};
-use regions::Regions;
-use srq::Srq;
-pub(crate) use ticket::{Endings, Ticket};
+use submit::Left;
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.
 const OFFSET_BITS: u32 = 24;
@@ -60,40 +49,12 @@ const OFFSET_BITS: u32 = 24;
 const CQ_OFFSET: u64 = 1 << 36;
 const SRQ_OFFSET: u64 = 1 << 37;
 
-/// What completions find of a context: its page, and the way to its socket.
-pub(crate) struct Hub {
-    page: CtxPage,
-    sock: RcuSock,
-    /// That of the socket, for as long as there is one.
-    net: Net,
-    /// The process that made the socket.
-    process: Process,
-}
-
-impl Hub {
-    /// The socket's, as /proc/PID/fd names it; 0 when it is gone. Any context.
-    fn inode(&self) -> u64 {
-        self.sock.with(|sk, _| sk.inode()).unwrap_or(0)
-    }
-
-    /// The node, while the socket is there. Any context.
-    fn node(&self) -> Option<Arc<Node>> {
-        self.sock.with(|_, _| state_of(self.net)).flatten()
-    }
-
-    /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
-    fn event(&self, cq: u32) {
-        self.page.set_event(cq);
-        self.sock.with(|sk, _| sk.wake());
-    }
-}
-
 /// A context, from create to release of its socket.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Context {
     node: Arc<Node>,
-    hub: Arc<Hub>,
-    regions: Arc<Regions>,
+    page: Arc<Page>,
+    regions: Arc<LocalRegions>,
     /// Serialises the creation and the end of queues.
     #[pin]
     config: Mutex<()>,
@@ -106,6 +67,11 @@ pub(crate) struct Context {
     srqs: RcuMap<Srq>,
     #[pin]
     qps: RcuMap<Qp>,
+}
+
+/// The node of a context, while its socket is there. Any context.
+fn node_of(page: &Page) -> Option<Arc<Node>> {
+    page.with_net(state_of).flatten()
 }
 
 /// The lowest number below `end` that `table` has not.
@@ -135,16 +101,8 @@ impl SockState for Context {
     fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Context {
             node: state_of(net).ok_or(ENODEV)?,
-            hub: Arc::new(
-                Hub {
-                    page: CtxPage::new()?,
-                    sock: RcuSock::new(sk),
-                    net,
-                    process: Process::current()?,
-                },
-                GFP_KERNEL,
-            )?,
-            regions: Regions::new()?,
+            page: Page::new(sk, net)?,
+            regions: LocalRegions::new()?,
             config <- new_mutex!((), "superp_context"),
             serving <- new_mutex!((), "superp_serving"),
             cqs <- RcuMap::new(),
@@ -161,9 +119,9 @@ impl SockState for Context {
     /// commands.
     fn ioctl(&self, cmd: u32, arg: usize) -> Result {
         match cmd {
-            mr::MR_REG => self.regions.register(&self.node, arg),
-            mr::MR_QUERY => self.regions.query(arg),
-            mr::MR_DEREG => self.regions.deregister(&self.node, arg),
+            mr::MR_REG => self.mr_reg(arg),
+            mr::MR_QUERY => self.mr_query(arg),
+            mr::MR_DEREG => self.mr_dereg(arg),
             ioctl::CQ_CREATE => self.cq_create(arg),
             ioctl::CQ_DESTROY => self.cq_destroy(arg),
             ioctl::CQ_EVENTFD => self.cq_eventfd(arg),
@@ -183,7 +141,7 @@ impl SockState for Context {
 impl RingOps for Context {
     /// Whether poll() has something to tell. Any context.
     fn readable(&self) -> bool {
-        self.hub.page.any_event()
+        self.page.bits().any_event()
     }
 
     /// Serves every queue pair whose bit is set. `more`: for what follows the program need not ring, the
@@ -195,7 +153,7 @@ impl RingOps for Context {
     /// cases the bits of the queue pairs in question are set again.
     fn doorbell(&self, more: bool) -> Result {
         let mut result = Ok(());
-        for (first, mut bits) in self.hub.page.take_bells() {
+        for (first, mut bits) in self.page.bits().take_bells() {
             while bits != 0 {
                 let qp = first.wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
@@ -226,7 +184,7 @@ impl Context {
             Left::NoRoom => enobufs(),
             Left::Signal => EINTR,
         };
-        self.hub.page.set_bell(qp);
+        self.page.set_bell(qp);
         Err(error)
     }
 
@@ -271,7 +229,7 @@ impl Context {
 
     fn memory_at(&self, offset: u64) -> Option<Arc<Shared>> {
         if offset == 0 {
-            return Some(self.hub.page.memory().clone());
+            return Some(self.page.bits().memory().clone());
         }
         let id = |base| {
             let place: u64 = offset.checked_sub(base)?;
@@ -288,12 +246,50 @@ impl Context {
         Some(qp.ring()?.sq().memory().clone())
     }
 
+    /// `SUPERP_IOC_MR_REG`. Process context.
+    fn mr_reg(&self, arg: usize) -> Result {
+        let mut reg: MrReg = read_argument(arg)?;
+        if reg.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let MrReg { addr, length, .. } = reg;
+        let regions = self.node.regions();
+        let region = regions.register(addr, length, reg.access, reg.partition, None)?;
+        reg.key = region.key();
+        reg.rma_addr = region.info().rma_addr;
+        let told = self
+            .regions
+            .insert(region.clone())
+            .and_then(|()| write_argument(arg, &reg));
+        told.inspect_err(|_| {
+            // Nobody has learnt of it.
+            self.regions.remove(reg.key);
+            regions.remove(&region);
+        })
+    }
+
+    /// `SUPERP_IOC_MR_QUERY`. Process context.
+    fn mr_query(&self, arg: usize) -> Result {
+        region::query(arg, |key| self.regions.get(key).ok_or(ENOENT))
+    }
+
+    /// `SUPERP_IOC_MR_DEREG`. Process context, sleeps for two grace periods.
+    fn mr_dereg(&self, arg: usize) -> Result {
+        let dereg: MrDereg = read_argument(arg)?;
+        if dereg.rsvd != 0 {
+            return Err(EINVAL);
+        }
+        let region = self.regions.remove(dereg.key).ok_or(ENOENT)?;
+        self.node.regions().remove(&region);
+        Ok(())
+    }
+
     fn cq_create(&self, arg: usize) -> Result {
         let mut create: CqCreate = read_argument(arg)?;
         check_entries(create.entries, uapi::SUPERP_MAX_CQ_ENTRIES)?;
         let _config = self.config.lock();
         let id = free_id(&self.cqs, uapi::SUPERP_MAX_RING_CQS)?;
-        let cq = Cq::new(&self.hub, id, create.entries)?;
+        let cq = Cq::new(&self.page, id, create.entries)?;
         create.cq = id;
         create.offset = map_offset(CQ_OFFSET, id);
         create.size = cq.ring().memory().size() as u64;
@@ -397,7 +393,7 @@ impl Context {
             },
             srq,
         };
-        let queue = Queue::new(&self.hub, &self.regions, params)?;
+        let queue = Queue::new(&self.page, &self.regions, params)?;
         create.qp = id;
         create.offset = map_offset(QP_OFFSET, id);
         create.size = queue.sq().memory().size() as u64;
@@ -405,8 +401,8 @@ impl Context {
         create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
         let made = Qp::new(End::Ring(queue.clone())).and_then(|qp| {
             self.qps.insert(id, qp.clone())?;
-            self.hub.page.cover(id);
-            create.qpn = self.node.qp_bind(&qp, create.qpn)?;
+            self.page.bits().cover(id);
+            create.qpn = self.node.qps().bind(&qp, create.qpn)?;
             write_argument(arg, &create)
         });
         made.inspect_err(|_| {
@@ -427,7 +423,7 @@ impl Context {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
         let qp = self.qps.get(id).ok_or(ENOENT)?;
-        self.node.qp_departs(&qp);
+        self.node.qps().departs(&qp);
         if let Some(queue) = qp.ring() {
             queue.close();
         }
@@ -454,7 +450,7 @@ impl Context {
         connect.min_message = conn.min_message();
         connect.peer.ssp_cid = conn.cid();
         connect.flags = conn.qp_flags();
-        let peer = Peer {
+        let peer = RingPeer {
             addr: name.ssp_addr,
             qpn: name.ssp_qpn,
             cid: conn.cid(),
@@ -491,14 +487,14 @@ fn queue_id(arg: usize) -> Result<u32> {
 #[pinned_drop]
 impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
-        self.hub.sock.clear();
+        self.page.clear();
         for (_, qp) in self.qps.iter() {
-            self.node.qp_departs(&qp);
+            self.node.qps().departs(&qp);
             if let Some(queue) = qp.ring() {
                 queue.close();
             }
         }
         self.node.qp_unbind_each(self.qps.iter().map(|(_, qp)| qp));
-        self.regions.release(&self.node);
+        self.node.regions().remove_each(|| self.regions.iter());
     }
 }

@@ -8,291 +8,40 @@
 //! packets or works know that; it finds `struct sock` under RCU and, after release, finds none. So
 //! nothing that is under way holds the socket, its namespace or the module.
 
-mod ticket;
-
 use kernel::{
     new_mutex,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
-    sync::{
-        aref::ARef,
-        atomic::{Atomic, Full, Relaxed},
-        rcu, Arc, Mutex,
-    },
-    transmute::{AsBytes, FromBytes},
-    uaccess::{UserPtr, UserSlice},
+    sync::{aref::ARef, atomic::Relaxed, Arc, Mutex},
 };
 
 use crate::{
     conn::Conn,
     kapi::{
-        errno::{
-            eaddrnotavail, ebadmsg, econnrefused, econnreset, edestaddrreq, ehostunreach, enobufs,
-            enotconn, eopnotsupp,
-        },
-        lock::{new_spinlock_bh, SpinLockBh},
+        errno::{eaddrnotavail, edestaddrreq, ehostunreach, enotconn, eopnotsupp},
         net::{state_of, Net},
         pages::Pages,
-        process::Process,
-        skb::SkBuff,
         sock::{
-            ioctl, proto_ops, CompletionRecord, From, Key, MrDereg, MrInfo, MrReg, Name, ProtoOps,
-            QpInfo, RcuSock, Rma, SendRequest, Sock, SockState,
+            ioctl, proto_ops, Key, MrDereg, MrReg, Name, ProtoOps, QpInfo, Rma, SendRequest, Sock,
+            SockState,
         },
+        uaccess::{read_argument, write_argument},
         uapi,
     },
     node::Node,
-    proto::{wire::AtomicKind, Code},
-    qp::{Beside, End, Mark, MsgMeta, Qp, Refused},
-    region::{self, Region},
-    work::{self, Draft, Local, Request, WorkOp},
-    MAX_MESSAGE,
+    proto::wire::AtomicKind,
+    qp::{
+        work::{self, Draft, Local, Request, WorkOp},
+        Done, End, Endpoint, Names, Peer, Qp, Region, Ticket, MAX_MESSAGE, UNSPECIFIED,
+    },
+    region,
 };
-
-use ticket::Done;
-pub(crate) use ticket::Ticket;
-
-/// The address that stands for none.
-const UNSPECIFIED: [u8; 16] = [0; 16];
 
 /// Memory charged to SO_SNDBUF for a message beside its pages, bytes.
 const MESSAGE_OVERHEAD: usize = 512;
 
 /// Bytes that an atomic operation changes.
 const ATOMIC_LEN: u32 = 8;
-
-/// What a socket is called.
-#[derive(Copy, Clone)]
-struct Names {
-    /// [`UNSPECIFIED`]: any.
-    local: [u8; 16],
-    peer: Option<Peer>,
-}
-
-#[derive(Copy, Clone)]
-struct Peer {
-    addr: [u8; 16],
-    /// 0: none, for remote memory access only.
-    qpn: u32,
-    cid: u32,
-}
-
-/// What there is to tell of a queue pair.
-pub(crate) struct EndpointInfo {
-    pub(crate) cid: Option<u32>,
-    pub(crate) remote: [u8; 16],
-    pub(crate) remote_qpn: u32,
-    pub(crate) connected: bool,
-    /// Of the socket, as /proc/PID/fd names it; 0 when it is gone.
-    pub(crate) inode: u64,
-    pub(crate) tx_messages: u64,
-    pub(crate) rx_messages: u64,
-    /// Memory of the messages that wait for the program, bytes.
-    pub(crate) rx_queued: u64,
-    /// Messages and requests that have not completed.
-    pub(crate) pending: u32,
-}
-
-/// The engine's side of a socket; its queue pair's.
-#[pin_data]
-pub(crate) struct Endpoint {
-    sock: RcuSock,
-    process: Process,
-    /// Charged to SO_SNDBUF, bytes.
-    queued: Atomic<isize>,
-    /// Remote memory requests that have not completed.
-    requests: Atomic<u32>,
-    /// Messages that have not completed.
-    messages: Atomic<u32>,
-    tx_messages: Atomic<u64>,
-    rx_messages: Atomic<u64>,
-    #[pin]
-    names: SpinLockBh<Names>,
-}
-
-impl Endpoint {
-    fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
-        let endpoint = try_pin_init!(Endpoint {
-            sock: RcuSock::new(sk),
-            process: Process::current()?,
-            queued: Atomic::new(0),
-            requests: Atomic::new(0),
-            messages: Atomic::new(0),
-            tx_messages: Atomic::new(0),
-            rx_messages: Atomic::new(0),
-            names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
-        });
-        Arc::pin_init(endpoint, GFP_KERNEL)
-    }
-
-    /// The process that made the socket.
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
-    }
-
-    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
-    /// carried for nothing. Any context up to softirq.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
-        self.accepts(from)?;
-        self.sock
-            .with(|sk, _| match (sk.recv_closed(), sk.full()) {
-                (true, _) => Err(Refused::NoQp),
-                (false, true) => Err(Refused::NoBuffer),
-                (false, false) => Ok(()),
-            })
-            .unwrap_or(Err(Refused::NoQp))
-    }
-
-    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
-    /// dropped. Any context up to softirq, a connection's lock may be held.
-    pub(crate) fn deliver(
-        &self,
-        from: &MsgMeta,
-        message: SkBuff,
-        beside: Beside,
-    ) -> Result<(), Refused> {
-        self.accepts(from)?;
-        let mut source = From {
-            addr: from.remote,
-            cid: from.cid,
-            ..From::default()
-        };
-        match beside {
-            Beside::Mark(Mark { imm: None, .. }) => {}
-            Beside::Mark(Mark { imm: Some(imm), .. }) | Beside::Written { imm, .. } => {
-                source.imm = imm;
-                source.has_imm = true;
-            }
-            Beside::Placed {
-                key,
-                offset,
-                length,
-            } => {
-                source.placed = Key {
-                    key,
-                    offset,
-                    length,
-                    rsvd: 0,
-                };
-                source.has_placed = true;
-            }
-        }
-        match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
-            Some(Ok(())) => {
-                self.rx_messages.add(1, Relaxed);
-                Ok(())
-            }
-            Some(Err(e)) if e == enobufs() => Err(Refused::NoBuffer),
-            Some(Err(_)) | None => Err(Refused::NoQp),
-        }
-    }
-
-    /// A bound address is the one to be sent to; a connected socket hears only its peer, over
-    /// whatever connection.
-    fn accepts(&self, from: &MsgMeta) -> Result<(), Refused> {
-        let names = *self.names.lock();
-        let local = names.local == UNSPECIFIED || names.local == from.local;
-        let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
-        if local && peer {
-            Ok(())
-        } else {
-            Err(Refused::NoQp)
-        }
-    }
-
-    /// Connection `cid` has broken or was reset or removed: a socket connected over it learns it
-    /// even if it only receives. Any context up to softirq.
-    pub(crate) fn broken(&self, cid: u32, cause: Code) {
-        let peer = self.names.lock().peer;
-        if peer.is_some_and(|peer| peer.cid == cid) {
-            self.sock.with(|sk, _| sk.set_error(error_of(cause)));
-        }
-    }
-
-    /// What there is to tell. Any context.
-    pub(crate) fn info(&self) -> EndpointInfo {
-        let peer = self.names.lock().peer;
-        EndpointInfo {
-            cid: peer.map(|peer| peer.cid),
-            remote: peer.map_or(UNSPECIFIED, |peer| peer.addr),
-            remote_qpn: peer.map_or(0, |peer| peer.qpn),
-            connected: peer.is_some(),
-            inode: self.sock.with(|sk, _| sk.inode()).unwrap_or(0),
-            tx_messages: self.tx_messages.load(Relaxed),
-            rx_messages: self.rx_messages.load(Relaxed),
-            rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
-            pending: self
-                .requests
-                .load(Relaxed)
-                .wrapping_add(self.messages.load(Relaxed)),
-        }
-    }
-
-    /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
-    /// memory of those before is below the limit, so that one larger than the limit can be sent.
-    fn charge(&self, sk: &Sock, bytes: isize) -> bool {
-        let mut queued = self.queued.load(Relaxed);
-        loop {
-            if queued >= sk.sndbuf() {
-                return false;
-            }
-            match self
-                .queued
-                .cmpxchg(queued, queued.saturating_add(bytes), Relaxed)
-            {
-                Ok(_) => return true,
-                Err(now) => queued = now,
-            }
-        }
-    }
-
-    /// Gives a charge back; wakes senders when that makes room.
-    fn uncharge(&self, bytes: isize) {
-        let before = self.queued.fetch_sub(bytes, Full);
-        self.sock.with(|sk, _| {
-            let limit = sk.sndbuf();
-            if before >= limit && before.saturating_sub(bytes) < limit {
-                sk.write_space();
-            }
-        });
-    }
-
-    /// Whether there is room for one more completion.
-    fn may_report(&self, sk: &Sock) -> bool {
-        self.requests.load(Relaxed).saturating_add(sk.completions()) < uapi::SUPERP_MAX_REQUESTS
-    }
-
-    fn report(&self, sk: &Sock, rcu: &rcu::Guard, buffer: SkBuff, what: Done, code: Option<Code>) {
-        let record = CompletionRecord {
-            token: what.token,
-            length: what.len,
-            op: what.op,
-            major: code.map_or(0, |code| code.major),
-            minor: code.map_or(0, |code| code.minor),
-            rsvd: 0,
-            // Error numbers are small and negative.
-            error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
-        };
-        sk.complete(rcu, buffer, &record);
-    }
-}
-
-/// The error number of a code; `uapi/linux/superp.h` has the table.
-pub(crate) fn error_of(code: Code) -> Error {
-    if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
-        return ETIMEDOUT;
-    }
-    match u32::from(code.major) {
-        uapi::SUPERP_ERR_MALFORMED => ebadmsg(),
-        uapi::SUPERP_ERR_OPCODE => eopnotsupp(),
-        uapi::SUPERP_ERR_ACCESS => EACCES,
-        uapi::SUPERP_ERR_NO_BUFFER => enobufs(),
-        uapi::SUPERP_ERR_NO_QP => econnrefused(),
-        uapi::SUPERP_ERR_RESOURCES => ENOMEM,
-        uapi::SUPERP_ERR_ABORTED => econnreset(),
-        _ => EIO,
-    }
-}
 
 /// A socket, from create to release.
 #[pin_data(PinnedDrop)]
@@ -444,7 +193,7 @@ impl Socket {
 
     /// With `naming` held.
     fn bind_locked(&self, qpn: u32) -> Result {
-        self.node.qp_bind(&self.qp, qpn)?;
+        self.node.qps().bind(&self.qp, qpn)?;
         self.sk.set_bound();
         Ok(())
     }
@@ -634,8 +383,7 @@ impl Socket {
             // It receives.
             self.autobind()?;
         }
-        let region = Region::register(
-            &self.node,
+        let region = self.node.regions().register(
             reg.addr,
             reg.length,
             reg.access,
@@ -649,7 +397,7 @@ impl Socket {
             .inspect_err(|_| {
                 // Nobody has learnt of it.
                 drop(self.regions.lock().remove(&reg.key));
-                region.release(&self.node);
+                self.node.regions().remove(&region);
             })
     }
 
@@ -661,7 +409,7 @@ impl Socket {
     }
 
     fn mr_query(&self, arg: usize) -> Result {
-        query_region(arg, |key| self.region(key))
+        region::query(arg, |key| self.region(key))
     }
 
     fn mr_dereg(&self, dereg: &MrDereg) -> Result {
@@ -669,7 +417,7 @@ impl Socket {
             return Err(EINVAL);
         }
         let region = self.regions.lock().remove(&dereg.key).ok_or(ENOENT)?;
-        region.release(&self.node);
+        self.node.regions().remove(&region);
         Ok(())
     }
 
@@ -704,7 +452,9 @@ impl PinnedDrop for Socket {
         self.endpoint().sock.clear();
         self.node.qp_unbind(&self.qp);
         let regions = self.regions.lock();
-        self.node.remove_regions(|| regions.values().cloned());
+        self.node
+            .regions()
+            .remove_each(|| regions.values().cloned());
     }
 }
 
@@ -742,39 +492,4 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
         operand,
         compare,
     })
-}
-
-/// `SUPERP_IOC_MR_QUERY`, where `find` knows the regions. Process context.
-pub(crate) fn query_region(arg: usize, find: impl FnOnce(u32) -> Result<Arc<Region>>) -> Result {
-    let query: MrInfo = read_argument(arg)?;
-    if query.rsvd != 0 {
-        return Err(EINVAL);
-    }
-    let info = find(query.key)?.info();
-    let answer = MrInfo {
-        key: info.key,
-        access: info.access,
-        partition: info.partition,
-        rsvd: 0,
-        addr: info.addr,
-        length: info.len,
-        rma_addr: info.rma_addr,
-        remote_reads: info.remote_reads,
-        remote_writes: info.remote_writes,
-    };
-    write_argument(arg, &answer)
-}
-
-/// Copies the argument of an ioctl from the program.
-pub(crate) fn read_argument<T: FromBytes>(arg: usize) -> Result<T> {
-    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
-        .reader()
-        .read()
-}
-
-/// Copies the argument of an ioctl to the program.
-pub(crate) fn write_argument<T: AsBytes>(arg: usize, value: &T) -> Result {
-    UserSlice::new(UserPtr::from_addr(arg), size_of::<T>())
-        .writer()
-        .write(value)
 }

@@ -6,6 +6,7 @@
 use kernel::prelude::*;
 
 mod conn;
+mod event;
 mod kapi;
 mod netlink;
 mod node;
@@ -13,15 +14,13 @@ mod params;
 pub mod proto;
 mod qp;
 mod region;
+mod resources;
 mod ring;
 mod run;
+mod slabs;
 mod socket;
-mod work;
 
-use kapi::{
-    params::{ethertype, family, lite_ethertype, next_header},
-    uapi,
-};
+use kapi::params::{ethertype, family, lite_ethertype, next_header};
 
 module! {
     type: Superp,
@@ -30,11 +29,6 @@ module! {
     description: "SUPERp, the Scale-Up Ethernet protocol",
     license: "GPL",
 }
-
-/// Largest message to and from a socket, bytes.
-const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
-/// Any connection to an address.
-const CID_ANY: u32 = uapi::SUPERP_CID_ANY;
 
 /// Everything that is registered with the kernel. Fields are dropped in this order: users first,
 /// then packets, then the namespaces' state.

@@ -9,7 +9,7 @@ use kernel::{
     sync::ArcBorrow,
 };
 
-use crate::{proto::Code, work::Work};
+use crate::{proto::Code, qp::work::Work};
 
 /// The work whose transactions are being submitted or are under way.
 pub(super) struct Active {

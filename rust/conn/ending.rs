@@ -13,7 +13,7 @@ use super::{flow::Abandoned, receiver::Receiver, Conn, ConnState, Guard, Inner};
 use crate::{
     kapi::{defer, timer},
     proto::Code,
-    work::Work,
+    qp::work::Work,
 };
 
 /// Flows that are looked at while the lock is held once.

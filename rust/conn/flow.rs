@@ -21,7 +21,7 @@ use super::{
     active::Active,
     chunks::{self, Chunks, Growth},
 };
-use crate::work::{FlowId, Like, Ticket, Work, WorkOp};
+use crate::qp::work::{FlowId, Like, Ticket, Work, WorkOp};
 
 /// No flow, no active work.
 const NIL: u32 = u32::MAX;

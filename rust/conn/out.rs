@@ -4,7 +4,7 @@
 
 use kernel::{alloc::AllocError, cpu::CpuId, prelude::*};
 
-use super::{active::Active, count, first_byte, flow, Conn, Inner, Kernel};
+use super::{active::Active, count, first_byte, flow, Conn, Inner};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -14,9 +14,10 @@ use crate::{
         wire::{HEADERS_MAX, ONE_OP_MAX},
         Code, Connection, Payload, ReqOp, RequestPayload, Transmit,
     },
-    region::{self, Nearby, Region},
+    qp::{work, Nearby, Region},
+    region,
     run::Run,
-    work,
+    slabs::Kernel,
 };
 
 /// Packets that leave at a go, at most.
@@ -505,7 +506,7 @@ impl Conn {
         len: u32,
     ) -> Result<(&'a Region, u64), BuildError> {
         let region = near
-            .at(&self.node, address)
+            .at(self.resources.regions(), address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let partition = self.identity.partition;
         let offset = region

@@ -8,8 +8,7 @@ use super::receiver::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
     proto::Code,
-    qp::{Kept, Mark, Qp, Refused},
-    ring::Claim,
+    qp::{Claim, Kept, Mark, Qp, Refused},
 };
 
 /// Where the bytes are that have come.

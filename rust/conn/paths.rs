@@ -16,8 +16,7 @@ use kernel::{
 
 use super::{count, Conn, Identity};
 use crate::{
-    kapi::{errno::enobufs, path::Path, skb::Burst},
-    node::mixed,
+    kapi::{errno::enobufs, map::mixed, path::Path, skb::Burst},
     proto::{DropReason, Transmit},
 };
 

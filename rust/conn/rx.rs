@@ -9,24 +9,23 @@ use super::{
     flow::Flows,
     partial::{Partial, Store},
     receiver::{mark, Assembly, Filling, Receiver},
-    Conn, ConnState, ConnStats, Inner, Kernel,
+    Conn, ConnState, ConnStats, Inner,
 };
 use crate::{
+    event::Event,
     kapi::{
         skb::{Burst, SkBuff, SkbQueue},
         timer,
     },
-    netlink::{self, Event},
-    node::{Node, BUDGET_PERIOD},
     proto::{
         wire::PdlHeader, Atomic, Block, Code, Connection, DropReason, Immediate, Owner, Packet,
         Received, Segment,
     },
-    qp::{Beside, MsgMeta, Qp, Refused},
-    region::{self, Nearby},
-    ring::{Bytes, Queue},
+    qp::{Beside, Bytes, MsgMeta, Nearby, Qp, Queue, Refused, MAX_MESSAGE},
+    region,
+    resources::{Resources, BUDGET_PERIOD},
     run::Part,
-    MAX_MESSAGE,
+    slabs::Kernel,
 };
 
 /// The owner of the core while one packet is processed.
@@ -47,16 +46,13 @@ impl Target<'_> {
             return code;
         }
         count(&mut self.stats.access_violations, 1);
-        netlink::notify(
-            &self.conn.node,
-            Event::Violation {
-                local_cid: self.conn.identity.cid,
-                remote: self.conn.identity.remote,
-                cause: code.name(),
-                address,
-                length,
-            },
-        );
+        self.conn.resources.notify(Event::Violation {
+            local_cid: self.conn.identity.cid,
+            remote: self.conn.identity.remote,
+            cause: code.name(),
+            address,
+            length,
+        });
         code
     }
 
@@ -69,8 +65,8 @@ impl Target<'_> {
     }
 
     fn queue_pair(&self, qpn: u32) -> Result<Arc<Qp>, Code> {
-        let node = &self.conn.node;
-        node.qp(qpn).ok_or_else(|| node.qp_missing(qpn))
+        let resources = &self.conn.resources;
+        resources.qp(qpn).ok_or_else(|| resources.qp_missing(qpn))
     }
 
     /// Hands a whole message to the program, or refuses it. `ext`: its sender knows runs.
@@ -107,7 +103,7 @@ impl Target<'_> {
 
     /// Refuses for want of a buffer; the sender repeats.
     fn refuse(&self, qpn: u32, ext: bool) -> Code {
-        let Some(qp) = self.conn.node.qp(qpn).filter(|_| ext) else {
+        let Some(qp) = self.conn.resources.qp(qpn).filter(|_| ext) else {
             return Code::NO_RECEIVE_BUFFER;
         };
         match qp.refuse(self.conn.cid()) {
@@ -125,7 +121,7 @@ impl Target<'_> {
                 self.refuse(qpn, ext)
             }
             Refused::TooLong => Code::RECEIVE_BUFFER_TOO_SHORT,
-            Refused::NoQp => self.conn.node.qp_missing(qpn),
+            Refused::NoQp => self.conn.resources.qp_missing(qpn),
         })
     }
 
@@ -137,7 +133,7 @@ impl Target<'_> {
             offset,
             length,
         } = filling;
-        let region = self.conn.node.regions().get(key);
+        let region = self.conn.resources.regions().get(key);
         if !region.is_some_and(|region| region.is_of(&qp)) {
             return Err(Code::ACCESS_KEY);
         }
@@ -229,7 +225,7 @@ impl Target<'_> {
             return Ok(Some(whole));
         }
         if !whole.keep() {
-            return Err(self.conn.node.qp_missing(qpn));
+            return Err(self.conn.resources.qp_missing(qpn));
         }
         match self.rx.partials.push_within_capacity(whole) {
             Ok(()) => Ok(None),
@@ -261,7 +257,7 @@ impl Target<'_> {
 impl Owner for Target<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self.near.at(&self.conn.node, address);
+        let region = self.near.at(self.conn.resources.regions(), address);
         let placed = region.ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
@@ -286,7 +282,7 @@ impl Owner for Target<'_> {
         let partition = self.conn.identity.partition;
         let allowed = self
             .near
-            .at(&self.conn.node, address)
+            .at(self.conn.resources.regions(), address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 region.remote_offset(address, len.into(), region::REMOTE_READ, partition)
@@ -304,7 +300,7 @@ impl Owner for Target<'_> {
         let partition = self.conn.identity.partition;
         let done = self
             .near
-            .at(&self.conn.node, atomic.address)
+            .at(self.conn.resources.regions(), atomic.address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 let access = region::REMOTE_ATOMIC;
@@ -324,7 +320,7 @@ impl Owner for Target<'_> {
     fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
         // CAST: a packet is shorter.
         let len = data.len as u32;
-        let regions = self.conn.node.regions();
+        let regions = self.conn.resources.regions();
         let checked = regions.get(key).ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
             let place = region.context_offset(offset, len.into(), partition)?;
@@ -335,7 +331,7 @@ impl Owner for Target<'_> {
             self.violation(code, address, len)
         })?;
         // Only a socket can have the right to receive.
-        let qp = region.qp().ok_or(Code::ACCESS_PERMISSION)?;
+        let qp = region.owner().ok_or(Code::ACCESS_PERMISSION)?;
         match self.rx.filling(xid) {
             Some(Some(filling)) if filling.key == key && Arc::ptr_eq(&filling.qp, qp) => {}
             Some(Some(_)) => return Err(Code::MALFORMED),
@@ -540,12 +536,12 @@ impl Inner {
 impl Inner {
     /// Takes this connection's part of what the node can take in; twice in a period at most, so that
     /// the connections do not meet at its lock.
-    fn follow_budget(&mut self, node: &Node, now: u64) {
+    fn follow_budget(&mut self, resources: &Resources, now: u64) {
         if now < self.budget_due {
             return;
         }
         self.budget_due = now.saturating_add(BUDGET_PERIOD / 2);
-        let share = node.receive_share(now, &mut self.activity);
+        let share = resources.receive_share(now, &mut self.activity);
         self.proto.set_receive_limit(now, share.unwrap_or(u32::MAX));
     }
 }
@@ -578,7 +574,7 @@ impl Conn {
             false => Packet::headers_len(skb.head()),
         };
         if !skb.may_pull(headers.min(skb.len())) {
-            return self.node.count_drop(DropReason::TooShort);
+            return self.resources.count_drop(DropReason::TooShort);
         }
         // Without memory it is lost on its way.
         let pdl = skb.head().first_chunk().map(PdlHeader::parse);
@@ -616,7 +612,7 @@ impl Conn {
             let Some(part) = skb.part(i) else { return };
             let pdl = part.head.first_chunk().map(PdlHeader::parse);
             match pdl.filter(|pdl| u32::from(pdl.dcid) == self.cid()) {
-                None => self.node.count_drop(DropReason::NoConnection),
+                None => self.resources.count_drop(DropReason::NoConnection),
                 // What waits for others has to be by itself. Without memory it is lost on its way.
                 Some(pdl) if inner.proto.would_hold(pdl.psn) => {
                     if let Some(alone) = skb.run_part(0, i) {
@@ -655,7 +651,7 @@ impl Conn {
             return false;
         };
         self.came(inner, path, run.count().into(), unacked);
-        inner.follow_budget(&self.node, now);
+        inner.follow_budget(&self.resources, now);
         if let Received::Dropped(reason) = received {
             self.dropped(inner, reason, now);
         }
@@ -680,14 +676,16 @@ impl Conn {
         now: u64,
     ) -> Option<Received> {
         if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
-            self.node.count_drop(DropReason::NotRunning);
+            self.resources.count_drop(DropReason::NotRunning);
             return None;
         }
         let unacked = inner.proto.unacked_psn();
         let received = inner.process(self, part, near, now, false);
         self.came(inner, path, 1, unacked);
         match received {
-            Received::Held { .. } | Received::Delivered => inner.follow_budget(&self.node, now),
+            Received::Held { .. } | Received::Delivered => {
+                inner.follow_budget(&self.resources, now)
+            }
             Received::Dropped(reason) => self.dropped(inner, reason, now),
             Received::Duplicate => inner.ways.repeated(path),
             Received::AckOnly => {}
@@ -696,7 +694,7 @@ impl Conn {
     }
 
     fn dropped(&self, inner: &mut Inner, reason: DropReason, now: u64) {
-        self.node.count_drop(reason);
+        self.resources.count_drop(reason);
         // Now: there is little room for reports.
         self.events(inner, now);
     }

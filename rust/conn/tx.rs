@@ -7,9 +7,10 @@ use kernel::{list::List, prelude::*};
 use super::{count, flow::Next, ConnState, Inner};
 use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
-    qp::Mark,
-    ring,
-    work::{Like, Patience, Ticket, Work, WorkOp},
+    qp::{
+        work::{Like, Patience, Ticket, Work, WorkOp},
+        Endings, Mark,
+    },
 };
 
 /// The message operation of v0.4, to ask the core how long one may be.
@@ -329,7 +330,7 @@ impl Inner {
         let mut works = active.more;
         works.push_front(active.work);
         let mut again = List::new();
-        let mut endings = ring::Endings::new();
+        let mut endings = Endings::new();
         let mut number = 0u32;
         while let Some(work) = works.pop_front() {
             let first = number;

@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Error numbers of networking, which the `kernel` crate does not name. They are functions because
-//! its `Error` has no public constant constructor.
+//! its `Error` has no public constant constructor. And errors with a sentence.
 
-use kernel::{error::Error, uapi};
+use kernel::{error::Error, prelude::*, uapi};
+
+/// A refused request: the errno, and a sentence for the person who made it.
+pub(crate) struct Refusal {
+    pub(crate) errno: Error,
+    pub(crate) msg: &'static CStr,
+    /// When it can be expected to succeed: so many ms from now.
+    pub(crate) retry_ms: Option<u64>,
+}
+
+impl Refusal {
+    pub(crate) fn new(errno: Error, msg: &'static CStr) -> Refusal {
+        Refusal {
+            errno,
+            msg,
+            retry_ms: None,
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        refusal.errno
+    }
+}
 
 macro_rules! network_errors {
     ($($name:ident = $errno:ident, $doc:literal;)*) => {

@@ -19,6 +19,13 @@ pub(crate) fn hash(first: u64, second: u64) -> u32 {
     unsafe { c::superp_map_hash(first, second) }
 }
 
+/// Every bit of the result depends on every bit of `x` (lowbias32 by Chris Wellons).
+pub(crate) fn mixed(mut x: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
 /// Objects that are taken out of a table during one grace period.
 const BATCH: usize = 1024;
 

@@ -28,6 +28,7 @@ pub(crate) mod rx;
 pub(crate) mod skb;
 pub(crate) mod sock;
 pub(crate) mod timer;
+pub(crate) mod uaccess;
 pub(crate) mod uapi;
 
 pub(crate) use export::exported;

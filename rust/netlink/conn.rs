@@ -2,15 +2,17 @@
 
 //! Connections.
 
-use super::{param, port, refused};
+use super::{param, refused};
 use crate::{
-    conn::{Conn, ConnParams, ConnState, ConnStats, Ends, PathParams, Start, PATHS_MAX},
+    conn::{Conn, ConnParams, ConnStats, Ends, PathParams, Start, PATHS_MAX},
+    event::port_state,
     kapi::{
+        errno::Refusal,
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
         path::Encap,
     },
-    node::{Node, Refusal},
+    node::Node,
     params,
     proto::Extensions,
 };
@@ -19,17 +21,6 @@ use kernel::prelude::*;
 /// Largest Hop Limit and Flow Label of a SUNH header [proto 2.1].
 const SUNH_HOP_LIMIT_MAX: u8 = 15;
 const SUNH_FLOW_LABEL_MAX: u32 = 0xfff;
-
-/// A state as a number of the family.
-pub(super) fn state(state: ConnState) -> u32 {
-    match state {
-        ConnState::Created => SUPERP_CONN_STATE_CREATED,
-        ConnState::Established => SUPERP_CONN_STATE_ESTABLISHED,
-        ConnState::Draining => SUPERP_CONN_STATE_DRAINING,
-        ConnState::Quiescent | ConnState::Removed => SUPERP_CONN_STATE_STOPPED,
-        ConnState::Broken => SUPERP_CONN_STATE_BROKEN,
-    }
-}
 
 fn encap(encap: Encap) -> u32 {
     match encap {
@@ -90,7 +81,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
             let Some(path) = conn.path_info(i) else {
                 return Ok(());
             };
-            msg.put_u32(SUPERP_A_CONN_PATH_STATE, port::state(path.up))?;
+            msg.put_u32(SUPERP_A_CONN_PATH_STATE, port_state(path.up))?;
             msg.put_uint(SUPERP_A_CONN_PATH_TX_PACKETS, path.tx_packets)?;
             msg.put_uint(SUPERP_A_CONN_PATH_RX_PACKETS, path.rx_packets)
         })?;
@@ -121,7 +112,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
             })?;
         }
     }
-    msg.put_u32(SUPERP_A_CONN_STATE, state(info.state))?;
+    msg.put_u32(SUPERP_A_CONN_STATE, info.state.number())?;
     if !info.cause.is_empty() {
         msg.put_text(SUPERP_A_CONN_CAUSE, info.cause)?;
     }

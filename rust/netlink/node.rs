@@ -47,7 +47,10 @@ pub(crate) fn get(request: Request<'_>) -> Result {
         let (forwarding, forwarded) = node.forwarding();
         msg.put_u8(SUPERP_A_NODE_FORWARDING, forwarding.into())?;
         msg.put_uint(SUPERP_A_NODE_FORWARDED, forwarded)?;
-        let (base, size) = node.rma_space().map_or((0, 0), |space| space.extent());
+        let (base, size) = node
+            .regions()
+            .space()
+            .map_or((0, 0), |space| space.extent());
         msg.put_uint(SUPERP_A_NODE_RMA_BASE, base)?;
         msg.put_uint(SUPERP_A_NODE_RMA_SIZE, size)
     })
@@ -92,7 +95,7 @@ pub(crate) fn set(request: Request<'_>) -> Result {
         node.set_forwarding(on == 1);
     }
     if base.is_some() {
-        node.set_rma_space(space);
+        node.regions().set_space(space);
     }
     Ok(())
 }

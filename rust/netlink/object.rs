@@ -22,7 +22,7 @@ pub(crate) fn regions(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
         |from| {
-            let (key, region) = node.region_next(u32::try_from(from).ok()?)?;
+            let (key, region) = node.regions().next(u32::try_from(from).ok()?)?;
             Some((key.into(), region))
         },
         |msg, region| {
@@ -47,7 +47,7 @@ pub(crate) fn qps(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
         |from| {
-            let (qpn, qp) = node.qp_next(u32::try_from(from).ok()?)?;
+            let (qpn, qp) = node.qps().next(u32::try_from(from).ok()?)?;
             Some((qpn.into(), (qpn, qp)))
         },
         |msg, (qpn, qp)| {

@@ -4,6 +4,7 @@
 
 use super::refused;
 use crate::{
+    event::port_state,
     kapi::{
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
@@ -11,15 +12,6 @@ use crate::{
     node::{Port, PortInfo},
 };
 use kernel::{prelude::*, sync::atomic::Atomic};
-
-/// A port's state as a number of the family.
-pub(super) fn state(up: bool) -> u32 {
-    if up {
-        SUPERP_PORT_STATE_UP
-    } else {
-        SUPERP_PORT_STATE_DOWN
-    }
-}
 
 fn put(msg: &mut Message<'_>, net: Net, port: &PortInfo) -> Result {
     let sunh = if port.sunh { SUPERP_PORT_ENCAP_SUNH } else { 0 };
@@ -30,7 +22,7 @@ fn put(msg: &mut Message<'_>, net: Net, port: &PortInfo) -> Result {
     })
     .transpose()?;
     msg.put_u32(SUPERP_A_PORT_ENCAP, sunh | udp)?;
-    msg.put_u32(SUPERP_A_PORT_STATE, state(port.up))?;
+    msg.put_u32(SUPERP_A_PORT_STATE, port_state(port.up))?;
     msg.put_u32(SUPERP_A_PORT_MTU, port.mtu)?;
     msg.put_u32(SUPERP_A_PORT_CONNS, port.conns)?;
     for addr in nl::device_addresses(net, port.ifindex) {

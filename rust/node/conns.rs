@@ -7,16 +7,16 @@ use kernel::{
     sync::{atomic::Atomic, Arc},
 };
 
-use super::{count, Node, Port, Refusal, Settings};
+use super::{count, Node, Port, Settings};
 use crate::{
     conn::{Conn, ConnParams, Ends, Identity, PathParams, Start},
+    event::Event,
     kapi::{
-        errno::eaddrnotavail,
+        errno::{eaddrnotavail, Refusal},
         net,
         path::{Encap, Path, PathConfig},
-        timer,
+        timer, uapi,
     },
-    netlink::{self, Event},
     params,
     proto::wire::{Sunh, DYNAMIC_PORTS},
 };
@@ -64,7 +64,7 @@ impl Node {
             let id = conn.identity();
             conn.established() && id.remote == *remote && local.is_none_or(|l| id.local == *l)
         };
-        if cid != crate::CID_ANY {
+        if cid != uapi::SUPERP_CID_ANY {
             return self.conns.get(cid).filter(|conn| fits(conn));
         }
         self.conns
@@ -76,7 +76,7 @@ impl Node {
     /// Whether `addr` is an address of this node.
     pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
         let of_conn = |(_, conn): (u32, Arc<Conn>)| conn.identity().local == *addr;
-        self.conns.iter().any(of_conn) || net::is_local_address(self.net, addr)
+        self.conns.iter().any(of_conn) || net::is_local_address(self.net(), addr)
     }
 
     /// Makes a connection in state `Created`. Process context.
@@ -120,7 +120,7 @@ impl Node {
                 c"a parameter of the connection is out of range, or its mtu too small",
             ));
         }
-        let conn = Conn::new(self.clone(), identity, paths)?;
+        let conn = Conn::new(self.resources.clone(), identity, paths)?;
         self.conns.insert(conn.cid(), conn.clone()).map_err(|e| {
             if e == EBUSY {
                 Refusal::new(EEXIST, c"a connection with this local-cid exists")
@@ -135,7 +135,7 @@ impl Node {
                 return Err(Refusal::new(e, c"no memory for the connection"));
             }
         }
-        self.budget.lock().join();
+        self.join_budget();
         drop(config);
         conn.tell_created();
         Ok(conn)
@@ -143,7 +143,7 @@ impl Node {
 
     /// Decides what `params` left open and checks it against the node.
     fn identity(&self, params: &ConnParams, config: &mut Settings) -> Result<Identity, Refusal> {
-        let limit = self.params.get(params::CONNS_PER_XPU);
+        let limit = self.param_get(params::CONNS_PER_XPU);
         let n = count(self.conns.iter());
         if u64::from(n) >= limit {
             return Err(Refusal::new(
@@ -176,7 +176,7 @@ impl Node {
             tclass: params.tclass,
             hop_limit: params
                 .hop_limit
-                .unwrap_or(self.params.get(params::HOP_LIMIT) as u8),
+                .unwrap_or(self.param_get(params::HOP_LIMIT) as u8),
             flow_label: flow_label & 0xf_ffff,
             spray: params.spray,
             config: params.config.clone(),
@@ -214,7 +214,7 @@ impl Node {
         let ifindex = self.port_for(encap, params.ifindex)?;
         let local = match params.local {
             Some(local) => local,
-            None => net::local_address(self.net, ifindex, &params.remote).ok_or_else(|| {
+            None => net::local_address(self.net(), ifindex, &params.remote).ok_or_else(|| {
                 Refusal::new(
                     eaddrnotavail(),
                     c"no local address towards the peer: give local-addr",
@@ -227,7 +227,7 @@ impl Node {
                 c"local-addr and remote-addr are of different families",
             ));
         }
-        let bits = self.params.get(params::NUM_CADDR_BITS);
+        let bits = self.param_get(params::NUM_CADDR_BITS);
         Ok(Ends {
             ifindex,
             local,
@@ -259,7 +259,7 @@ impl Node {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
         for ends in id.paths.iter() {
-            let path = Path::new(self.net, &self.path_config(id, ends)).map_err(|e| {
+            let path = Path::new(self.net(), &self.path_config(id, ends)).map_err(|e| {
                 Refusal::new(
                     e,
                     c"no path to the peer: check device, addresses and routes",
@@ -320,7 +320,7 @@ impl Node {
             hop_limit: id.hop_limit,
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
-            dport: self.params.get(params::UDP_PORT) as u16,
+            dport: self.param_get(params::UDP_PORT) as u16,
             ethertype: match id.config.lite {
                 true => crate::kapi::params::lite_ethertype(),
                 false => crate::kapi::params::ethertype(),
@@ -373,14 +373,11 @@ impl Node {
         conn.close_paths();
         // Not in one expression: the connection's lock is the outer one.
         let activity = conn.activity();
-        self.budget.lock().leave(activity);
-        netlink::notify(
-            self,
-            Event::ConnDeleted {
-                local_cid: cid,
-                remote: conn.remote(),
-            },
-        );
+        self.leave_budget(activity);
+        self.notify(Event::ConnDeleted {
+            local_cid: cid,
+            remote: conn.remote(),
+        });
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ impl Node {
         if !self.forwarding.load(Relaxed) {
             return None;
         }
-        let bits = self.params.get(params::NUM_CADDR_BITS);
+        let bits = self.param_get(params::NUM_CADDR_BITS);
         let source = sunh_of(&udp.source, bits);
         let back = self.routes.get(source.into())?;
         let header = back.vias(ifindex).find_map(|via| match via {

@@ -10,14 +10,15 @@ use kernel::{
     },
 };
 
-use super::{count, Node, Refusal, Settings};
+use super::{count, Node, Settings};
 use crate::{
     conn::Conn,
+    event::Event,
     kapi::{
+        errno::Refusal,
         net::{self, DeviceEvent, DeviceEventKind},
         rx::UdpPort,
     },
-    netlink::{self, Event},
     params,
 };
 
@@ -49,15 +50,15 @@ impl Node {
         if !port.sunh && !port.udp {
             return Err(Refusal::new(EINVAL, c"a port serves sunh, udp or both"));
         }
-        let up = net::device_up(self.net, ifindex)
+        let up = net::device_up(self.net(), ifindex)
             .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
-        if net::device_enslaved(self.net, ifindex) {
+        if net::device_enslaved(self.net(), ifindex) {
             return Err(Refusal::new(
                 EBUSY,
                 c"the device is part of a bridge, bond or team, which takes all that it receives: use that",
             ));
         }
-        if port.sunh && net::device_ip_only(self.net, ifindex) {
+        if port.sunh && net::device_ip_only(self.net(), ifindex) {
             return Err(Refusal::new(
                 EINVAL,
                 c"an ipvlan device receives nothing but IP: let it serve udp alone (encap udp)",
@@ -73,8 +74,8 @@ impl Node {
             return Err(Refusal::new(EEXIST, c"the device is a port already"));
         }
         if port.udp && config.udp.is_none() {
-            let number = self.params.get(params::UDP_PORT) as u16;
-            config.udp = Some(UdpPort::open(self.net, number).map_err(|e| {
+            let number = self.param_get(params::UDP_PORT) as u16;
+            config.udp = Some(UdpPort::open(self.net(), number).map_err(|e| {
                 Refusal::new(
                     e,
                     c"the UDP port of SUPERp cannot be opened (parameter nh_udp_port)",
@@ -87,7 +88,7 @@ impl Node {
         drop(config);
         drop(unused);
         entered.map_err(no_memory)?;
-        netlink::notify(self, Event::Port { ifindex, up });
+        self.notify(Event::Port { ifindex, up });
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl Node {
         let unused = self.unused_udp(&mut config);
         drop(config);
         drop(unused);
-        netlink::notify(self, Event::PortDeleted { ifindex });
+        self.notify(Event::PortDeleted { ifindex });
         Ok(())
     }
 
@@ -133,8 +134,8 @@ impl Node {
             ifindex,
             sunh: port.sunh,
             udp: port.udp,
-            up: net::device_up(self.net, ifindex).unwrap_or(false),
-            mtu: net::device_mtu(self.net, ifindex).unwrap_or(0),
+            up: net::device_up(self.net(), ifindex).unwrap_or(false),
+            mtu: net::device_mtu(self.net(), ifindex).unwrap_or(0),
             conns: self.conns_over(ifindex),
         })
     }
@@ -163,7 +164,7 @@ impl Node {
                 };
                 drop(unused);
                 over.for_each(|(_, conn)| conn.leave(ifindex));
-                netlink::notify(self, Event::PortDeleted { ifindex });
+                self.notify(Event::PortDeleted { ifindex });
             }
             DeviceEventKind::Up | DeviceEventKind::Down | DeviceEventKind::CarrierChange => {
                 let Some(port) = self.ports.get(ifindex) else {
@@ -171,10 +172,10 @@ impl Node {
                 };
                 // One that is being taken down is up still.
                 let up = event.kind != DeviceEventKind::Down
-                    && net::device_up(self.net, ifindex).unwrap_or(false);
+                    && net::device_up(self.net(), ifindex).unwrap_or(false);
                 if port.up.load(Relaxed) != up {
                     port.up.store(up, Relaxed);
-                    netlink::notify(self, Event::Port { ifindex, up });
+                    self.notify(Event::Port { ifindex, up });
                 }
             }
             DeviceEventKind::MtuChange => over.for_each(|(_, conn)| conn.check_mtu()),

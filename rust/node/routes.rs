@@ -11,9 +11,11 @@ use kernel::{
     },
 };
 
-use super::{Node, Port, Refusal};
+use super::{Node, Port};
 use crate::{
     kapi::{
+        errno::Refusal,
+        map::mixed,
         net,
         path::{Encap, Path, PathConfig},
         skb::SkBuff,
@@ -52,13 +54,6 @@ impl Hop {
     pub(crate) fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
     }
-}
-
-/// Every bit of the result depends on every bit of `x` (lowbias32 by Chris Wellons).
-pub(crate) fn mixed(mut x: u32) -> u32 {
-    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-    x ^ (x >> 16)
 }
 
 /// All ways to an address; at least one.
@@ -205,7 +200,7 @@ impl Node {
         match via {
             // A node beyond SUNH may be a program of this machine.
             Via::Udp(_) => None,
-            _ if net::device_loopback(self.net, ifindex) => {
+            _ if net::device_loopback(self.net(), ifindex) => {
                 Some(c"frames over a loopback device come back to this node")
             }
             Via::Ip(_) | Via::Mac(_) => None,
@@ -240,10 +235,10 @@ impl Node {
             hop_limit: 0,
             flow_label: 0,
             sport: 0,
-            dport: self.params.get(params::UDP_PORT) as u16,
+            dport: self.param_get(params::UDP_PORT) as u16,
             ethertype: crate::kapi::params::ethertype(),
         };
-        Path::new(self.net, &config)
+        Path::new(self.net(), &config)
             .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
     }
 

@@ -4,7 +4,6 @@
 
 use kernel::prelude::*;
 
-use super::regions::Lookup;
 use crate::{
     conn::Conn,
     kapi::{
@@ -12,7 +11,10 @@ use crate::{
         uapi,
     },
     proto::{wire::AtomicKind, Code},
-    work::{Local, Piece, WorkOp, INLINE_MAX},
+    qp::{
+        work::{Local, Piece, WorkOp, INLINE_MAX},
+        Lookup,
+    },
 };
 
 /// Bytes that an atomic operation changes.

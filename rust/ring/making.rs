@@ -4,11 +4,14 @@
 
 use kernel::list::{List, ListArc};
 
-use super::{entry, regions::Lookup};
+use super::entry;
 use crate::{
     conn::Conn,
     kapi::ring::Sqe,
-    work::{Draft, Like, Work},
+    qp::{
+        work::{Draft, Like, Work},
+        Lookup,
+    },
 };
 
 /// Works that are posted at a go, at least: those that follow leave in another burst.

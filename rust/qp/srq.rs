@@ -7,21 +7,18 @@ use kernel::{
     sync::{Arc, SetOnce},
 };
 
-use super::users::Users;
-use crate::{
-    kapi::{
-        compat::smp_mb,
-        event::EventFd,
-        lock::{new_spinlock_bh, SpinLockBh},
-        ring::{Ring, Rqe, Segment, Shared},
-        uapi,
-    },
-    qp::Refused,
+use super::{users::Users, Refused};
+use crate::kapi::{
+    compat::smp_mb,
+    event::EventFd,
+    lock::{new_spinlock_bh, SpinLockBh},
+    ring::{Ring, Rqe, Segment, Shared},
+    uapi,
 };
 
 /// A receive entry that has been taken out: a private copy.
-pub(super) struct Taken {
-    pub(super) entry: Rqe,
+pub(crate) struct Taken {
+    pub(crate) entry: Rqe,
     /// How many of the segments the entry has, as far as the ring has room for them.
     count: u32,
     segments: [Segment; uapi::SUPERP_MAX_SEGMENTS as usize],
@@ -29,7 +26,7 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Segment `number`; `None` if the entry has not so many.
-    pub(super) fn segment(&self, number: u32) -> Option<Segment> {
+    pub(crate) fn segment(&self, number: u32) -> Option<Segment> {
         let segment = self.segments.get(number as usize)?;
         (number < self.count).then_some(*segment)
     }
@@ -40,7 +37,7 @@ impl Taken {
 pub(crate) struct Srq {
     ring: Ring<Rqe>,
     /// Queue pairs that take entries from it.
-    pub(super) users: Users,
+    pub(crate) users: Users,
     /// Told when it runs low.
     eventfd: SetOnce<EventFd>,
     /// The next entry; what the program sees is a copy.
@@ -54,7 +51,7 @@ impl Srq {
     /// # Errors
     ///
     /// `EINVAL`: no power of two. `ENOMEM`.
-    pub(super) fn new(entries: u32, segments: u32) -> Result<Arc<Srq>> {
+    pub(crate) fn new(entries: u32, segments: u32) -> Result<Arc<Srq>> {
         let memory = Shared::new(Ring::<Rqe>::size(entries, segments))?;
         Arc::pin_init(
             try_pin_init!(Srq {
@@ -68,7 +65,7 @@ impl Srq {
     }
 
     /// Its ring.
-    pub(super) fn ring(&self) -> &Ring<Rqe> {
+    pub(crate) fn ring(&self) -> &Ring<Rqe> {
         &self.ring
     }
 
@@ -77,7 +74,7 @@ impl Srq {
     /// # Errors
     ///
     /// `EBUSY`: there is one already.
-    pub(super) fn set_eventfd(&self, eventfd: EventFd) -> Result {
+    pub(crate) fn set_eventfd(&self, eventfd: EventFd) -> Result {
         if self.eventfd.populate(eventfd) {
             Ok(())
         } else {
@@ -86,12 +83,12 @@ impl Srq {
     }
 
     /// Whether there is no entry. Any context.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ring.producer() == *self.consumer.lock()
     }
 
     /// Whether the producer index is one that it cannot be. Any context.
-    pub(super) fn is_wild(&self) -> bool {
+    pub(crate) fn is_wild(&self) -> bool {
         let consumer = *self.consumer.lock();
         self.ring.producer().wrapping_sub(consumer) > self.ring.entries()
     }
@@ -101,7 +98,7 @@ impl Srq {
     /// # Errors
     ///
     /// `NoBuffer`: there is none any more.
-    pub(super) fn take(&self) -> Result<Taken, Refused> {
+    pub(crate) fn take(&self) -> Result<Taken, Refused> {
         let mut consumer = self.consumer.lock();
         let index = *consumer;
         let ready = self.ring.producer().wrapping_sub(index);

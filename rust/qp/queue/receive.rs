@@ -7,7 +7,10 @@ use kernel::{
     sync::{atomic::Relaxed, Arc},
 };
 
-use super::{cq::Cq, queue::Queue, srq::Srq};
+use super::{
+    super::{Beside, Cq, Mark, MsgMeta, Refused, Srq, MAX_MESSAGE},
+    Queue,
+};
 use crate::{
     kapi::{
         compat::smp_mb,
@@ -17,8 +20,6 @@ use crate::{
         uapi,
     },
     proto::Code,
-    qp::{Beside, Mark, MsgMeta, Refused},
-    MAX_MESSAGE,
 };
 
 /// Its state, under a lock.
@@ -118,7 +119,7 @@ impl Receive {
 impl Queue {
     /// Ends all receive entries, as far as there is room for their completions; `false` if some are
     /// left.
-    pub(super) fn flush_receives(&self) -> bool {
+    pub(crate) fn flush_receives(&self) -> bool {
         let Some(rq) = &self.rq else { return true };
         let mut receiving = self.receiving.lock();
         receiving.failed = true;

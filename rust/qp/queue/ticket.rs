@@ -11,18 +11,18 @@ use kernel::{
     },
 };
 
-use super::queue::Queue;
+use super::Queue;
 use crate::{
     proto::Code,
-    work::{self, Patience, Spent, Work},
+    qp::work::{self, Patience, Spent, Work},
 };
 
 /// Submissions that follow each other, and their outcome.
 #[derive(Copy, Clone)]
-pub(super) struct Ended {
-    pub(super) first: u32,
-    pub(super) count: u32,
-    pub(super) outcome: Result<(), Code>,
+pub(crate) struct Ended {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) outcome: Result<(), Code>,
 }
 
 impl Ended {
@@ -33,7 +33,7 @@ impl Ended {
     };
 
     /// One submission.
-    pub(super) fn one(first: u32, outcome: Result<(), Code>) -> Ended {
+    pub(crate) fn one(first: u32, outcome: Result<(), Code>) -> Ended {
         Ended {
             first,
             count: 1,
@@ -53,7 +53,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// For entry `index` of a ring.
-    pub(super) fn new(queue: &Arc<Queue>, index: u32) -> Self {
+    pub(crate) fn new(queue: &Arc<Queue>, index: u32) -> Self {
         Ticket {
             queue: queue.clone(),
             first: Atomic::new(index),
@@ -116,7 +116,7 @@ impl Ticket {
         self.queue.is_flushed(self.first.load(Relaxed))
     }
 
-    /// As [`crate::work::Ticket::patience`].
+    /// As [`crate::qp::work::Ticket::patience`].
     pub(crate) fn patience(&self) -> Patience {
         self.queue.patience()
     }

@@ -10,7 +10,7 @@ use kernel::{
     },
 };
 
-use super::{error_of, Endpoint};
+use super::Endpoint;
 use crate::{
     kapi::{
         errno::enobufs,
@@ -18,15 +18,15 @@ use crate::{
         sock::{Reserve, Sock},
     },
     proto::Code,
-    work::Patience,
+    qp::{error_of, work::Patience},
 };
 
 /// What completes, in the words of `struct superp_completion`.
 #[derive(Copy, Clone)]
-pub(super) struct Done {
-    pub(super) token: u64,
-    pub(super) len: u32,
-    pub(super) op: u16,
+pub(crate) struct Done {
+    pub(crate) token: u64,
+    pub(crate) len: u32,
+    pub(crate) op: u16,
 }
 
 enum Kind {
@@ -51,7 +51,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// Takes over a charge of `bytes`.
-    pub(super) fn message(endpoint: Arc<Endpoint>, len: u32, bytes: isize) -> Ticket {
+    pub(crate) fn message(endpoint: Arc<Endpoint>, len: u32, bytes: isize) -> Ticket {
         endpoint.messages.add(1, Relaxed);
         Ticket {
             endpoint,
@@ -65,7 +65,7 @@ impl Ticket {
         }
     }
 
-    pub(super) fn request(endpoint: Arc<Endpoint>, sk: &Sock, what: Done) -> Result<Ticket> {
+    pub(crate) fn request(endpoint: Arc<Endpoint>, sk: &Sock, what: Done) -> Result<Ticket> {
         let reserve = Reserve::new()?;
         if !endpoint.may_report(sk) {
             return Err(enobufs());
@@ -97,7 +97,7 @@ impl Ticket {
         Arc::as_ptr(&self.endpoint).addr()
     }
 
-    /// As [`crate::work::Ticket::patience`].
+    /// As [`crate::qp::work::Ticket::patience`].
     pub(crate) fn patience(&self) -> Patience {
         match self.endpoint.sock.alive() {
             true => Patience::Endless,

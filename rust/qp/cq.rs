@@ -7,7 +7,7 @@ use kernel::{
     sync::{Arc, SetOnce},
 };
 
-use super::{users::Users, Hub};
+use super::{page::Page, users::Users};
 use crate::kapi::{
     compat::smp_mb,
     event::EventFd,
@@ -26,12 +26,12 @@ struct State {
 #[pin_data]
 pub(crate) struct Cq {
     id: u32,
-    hub: Arc<Hub>,
+    page: Arc<Page>,
     ring: Ring<Cqe>,
     /// Where its events go instead of the context's page.
     eventfd: SetOnce<EventFd>,
     /// Queue pairs that complete here.
-    pub(super) users: Users,
+    pub(crate) users: Users,
     #[pin]
     state: SpinLockBh<State>,
 }
@@ -42,12 +42,12 @@ impl Cq {
     /// # Errors
     ///
     /// `EINVAL`: no power of two. `ENOMEM`.
-    pub(super) fn new(hub: &Arc<Hub>, id: u32, entries: u32) -> Result<Arc<Cq>> {
+    pub(crate) fn new(page: &Arc<Page>, id: u32, entries: u32) -> Result<Arc<Cq>> {
         let memory = Shared::new(Ring::<Cqe>::size(entries, 0))?;
         Arc::pin_init(
             try_pin_init!(Cq {
                 id,
-                hub: hub.clone(),
+                page: page.clone(),
                 ring: Ring::new(&memory, 0, entries, 0)?,
                 eventfd: SetOnce::new(),
                 users: Users::none(),
@@ -58,7 +58,7 @@ impl Cq {
     }
 
     /// Its ring.
-    pub(super) fn ring(&self) -> &Ring<Cqe> {
+    pub(crate) fn ring(&self) -> &Ring<Cqe> {
         &self.ring
     }
 
@@ -67,7 +67,7 @@ impl Cq {
     /// # Errors
     ///
     /// `EBUSY`: they go to one already.
-    pub(super) fn set_eventfd(&self, eventfd: EventFd) -> Result {
+    pub(crate) fn set_eventfd(&self, eventfd: EventFd) -> Result {
         if self.eventfd.populate(eventfd) {
             Ok(())
         } else {
@@ -79,7 +79,7 @@ impl Cq {
     fn tell(&self) {
         match self.eventfd.as_ref() {
             Some(eventfd) => eventfd.signal(),
-            None => self.hub.event(self.id),
+            None => self.page.event(self.id),
         }
     }
 
@@ -91,12 +91,12 @@ impl Cq {
     }
 
     /// Whether a completion would have room now. Any context.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.room(&self.state.lock()) > 0
     }
 
     /// Promises room for completions, `wanted` at most; gives how many. Any context.
-    pub(super) fn reserve(&self, wanted: u32) -> u32 {
+    pub(crate) fn reserve(&self, wanted: u32) -> u32 {
         let mut state = self.state.lock();
         let promised = self.room(&state).min(wanted);
         state.reserved = state.reserved.saturating_add(promised);
@@ -104,7 +104,7 @@ impl Cq {
     }
 
     /// Begins to redeem promises. Any context up to softirq.
-    pub(super) fn redeem(&self) -> Redeeming<'_> {
+    pub(crate) fn redeem(&self) -> Redeeming<'_> {
         Redeeming {
             cq: self,
             state: self.state.lock(),
@@ -115,7 +115,7 @@ impl Cq {
 }
 
 /// Promises are being redeemed: by completions, or by giving them back.
-pub(super) struct Redeeming<'a> {
+pub(crate) struct Redeeming<'a> {
     cq: &'a Cq,
     state: GuardBh<'a, State>,
     /// The program knows of all completions.
@@ -126,12 +126,12 @@ pub(super) struct Redeeming<'a> {
 
 impl Redeeming<'_> {
     /// Gives a promise back.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.state.reserved = self.state.reserved.saturating_sub(1);
     }
 
     /// Writes a completion for which there was a promise. `solicited`: its sender says so.
-    pub(super) fn post(&mut self, entry: &Cqe, solicited: bool) {
+    pub(crate) fn post(&mut self, entry: &Cqe, solicited: bool) {
         self.cq.ring.write(self.state.producer, entry);
         self.state.producer = self.state.producer.wrapping_add(1);
         self.told = false;
@@ -140,7 +140,7 @@ impl Redeeming<'_> {
     }
 
     /// Tells the program of what has been written.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         let Redeeming {
             cq,
             state,

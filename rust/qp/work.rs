@@ -11,14 +11,13 @@ use kernel::{
     },
 };
 
+use super::{endpoint, queue, Region};
 use crate::{
     kapi::{map::hash, pages::Pages, skb::SkBuff, uapi},
     proto::{
         wire::{AtomicKind, OPS_MAX},
         Code,
     },
-    region::Region,
-    ring, socket,
 };
 
 /// What is asked for.
@@ -65,8 +64,8 @@ impl WorkOp {
 
 /// What completes a work, exactly once: dropping it does, if nothing did before.
 pub(crate) enum Ticket {
-    Socket(socket::Ticket),
-    Ring(ring::Ticket),
+    Socket(endpoint::Ticket),
+    Ring(queue::Ticket),
 }
 
 impl Ticket {
@@ -365,7 +364,7 @@ impl Work {
     /// connection's lock may be held.
     pub(crate) fn complete_with(
         work: ListArc<Work>,
-        others: &mut ring::Endings,
+        others: &mut queue::Endings,
         outcome: Result<(), Code>,
     ) {
         match &work.ticket {
@@ -377,7 +376,7 @@ impl Work {
     /// Completes a work that was done, as [`Work::complete_with`].
     pub(crate) fn complete_done(work: ListArc<Work>) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => ring::Endings::one(work, Ok(())),
+            Ticket::Ring(_) if work.refusal().is_none() => queue::Endings::one(work, Ok(())),
             _ => work.complete(Ok(())),
         }
     }

@@ -1,19 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events, and how many of them there may be.
+//! Events: what programs that listen by netlink are told, and how often.
 
-use crate::{
-    conn::ConnState,
-    kapi::{
-        nl::{self, numbers::*, Message},
-        timer,
-    },
-    node::Node,
+use crate::kapi::{
+    net::Net,
+    nl::{self, numbers::*, Message},
+    timer,
 };
 use kernel::{
     prelude::*,
     sync::atomic::{Atomic, Relaxed},
 };
+
+/// State of a connection.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum ConnState {
+    /// Configured: packets are accepted, local requests are not yet.
+    Created = 0,
+    /// Started.
+    Established = 1,
+    /// Soft shutdown: what was begun is completed, requests that wait go on waiting.
+    Draining = 2,
+    /// Both ends have drained. Only the peer's repetitions are answered; a reset keeps the requests
+    /// that wait.
+    Quiescent = 3,
+    /// Given up [proto 3.14]; only a reset or removal helps.
+    Broken = 4,
+    /// Removed, or between two lives.
+    Removed = 5,
+}
+
+impl ConnState {
+    /// As a number of the netlink family.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            ConnState::Created => SUPERP_CONN_STATE_CREATED,
+            ConnState::Established => SUPERP_CONN_STATE_ESTABLISHED,
+            ConnState::Draining => SUPERP_CONN_STATE_DRAINING,
+            ConnState::Quiescent | ConnState::Removed => SUPERP_CONN_STATE_STOPPED,
+            ConnState::Broken => SUPERP_CONN_STATE_BROKEN,
+        }
+    }
+}
+
+/// A port's state as a number of the netlink family.
+pub(crate) fn port_state(up: bool) -> u32 {
+    if up {
+        SUPERP_PORT_STATE_UP
+    } else {
+        SUPERP_PORT_STATE_DOWN
+    }
+}
 
 /// Something that programs which listen are told.
 pub(crate) enum Event {
@@ -90,21 +127,22 @@ impl ReportLimit {
     }
 }
 
-/// Tells an event. Any context, also with a connection locked: it does not sleep and takes no lock
-/// of the engine. Next to free when nobody listens.
-pub(crate) fn notify(node: &Node, event: Event) {
-    if !nl::event_wanted(node.net()) {
+/// Tells an event to those who listen in a namespace; `limit` is the namespace's. Any context, also
+/// with a connection locked: it does not sleep and takes no lock of ours. Next to free when nobody
+/// listens.
+pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
+    if !nl::event_wanted(net) {
         return;
     }
     let now = timer::now();
     let suppressed = match event {
-        Event::Report { .. } | Event::Violation { .. } => match node.report_limit().admit(now) {
+        Event::Report { .. } | Event::Violation { .. } => match limit.admit(now) {
             Some(suppressed) => suppressed,
             None => return,
         },
         _ => 0,
     };
-    nl::event(node.net(), |msg| {
+    nl::event(net, |msg| {
         msg.put_uint(SUPERP_A_EVENT_TIME, now)?;
         if suppressed != 0 {
             msg.put_u32(SUPERP_A_EVENT_SUPPRESSED, suppressed)?;
@@ -125,7 +163,7 @@ fn put(msg: &mut Message<'_>, event: &Event) -> Result {
             msg.put_u32(SUPERP_A_EVENT_KIND, SUPERP_EVENT_KIND_CONN_STATE)?;
             put_conn(msg, local_cid, remote)?;
             msg.put_u16(SUPERP_A_EVENT_REMOTE_CID, remote_cid)?;
-            msg.put_u32(SUPERP_A_EVENT_CONN_STATE, super::conn::state(state))?;
+            msg.put_u32(SUPERP_A_EVENT_CONN_STATE, state.number())?;
             if !cause.is_empty() {
                 msg.put_text(SUPERP_A_EVENT_CAUSE, cause)?;
             }
@@ -141,7 +179,7 @@ fn put(msg: &mut Message<'_>, event: &Event) -> Result {
         Event::Port { ifindex, up } => {
             msg.put_u32(SUPERP_A_EVENT_KIND, SUPERP_EVENT_KIND_PORT_STATE)?;
             msg.put_u32(SUPERP_A_EVENT_IFINDEX, ifindex)?;
-            msg.put_u32(SUPERP_A_EVENT_PORT_STATE, super::port::state(up))
+            msg.put_u32(SUPERP_A_EVENT_PORT_STATE, port_state(up))
         }
         Event::PortDeleted { ifindex } => {
             msg.put_u32(SUPERP_A_EVENT_KIND, SUPERP_EVENT_KIND_PORT_DELETED)?;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The queue pair of a socket: messages to it, and its completions.
+
+mod ticket;
+
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Full, Relaxed},
+        rcu, Arc,
+    },
+};
+
+use super::{error_of, Beside, EndpointInfo, Mark, MsgMeta, Refused};
+use crate::{
+    kapi::{
+        errno::enobufs,
+        lock::{new_spinlock_bh, SpinLockBh},
+        process::Process,
+        skb::SkBuff,
+        sock::{CompletionRecord, From, Key, RcuSock, Sock},
+        uapi,
+    },
+    proto::Code,
+};
+
+pub(crate) use ticket::{Done, Ticket};
+
+/// The address that stands for none.
+pub(crate) const UNSPECIFIED: [u8; 16] = [0; 16];
+
+/// What a socket is called.
+#[derive(Copy, Clone)]
+pub(crate) struct Names {
+    /// [`UNSPECIFIED`]: any.
+    pub(crate) local: [u8; 16],
+    pub(crate) peer: Option<Peer>,
+}
+
+#[derive(Copy, Clone)]
+pub(crate) struct Peer {
+    pub(crate) addr: [u8; 16],
+    /// 0: none, for remote memory access only.
+    pub(crate) qpn: u32,
+    pub(crate) cid: u32,
+}
+
+/// The engine's side of a socket; its queue pair's.
+#[pin_data]
+pub(crate) struct Endpoint {
+    pub(crate) sock: RcuSock,
+    process: Process,
+    /// Charged to SO_SNDBUF, bytes.
+    pub(crate) queued: Atomic<isize>,
+    /// Remote memory requests that have not completed.
+    requests: Atomic<u32>,
+    /// Messages that have not completed.
+    messages: Atomic<u32>,
+    tx_messages: Atomic<u64>,
+    rx_messages: Atomic<u64>,
+    #[pin]
+    pub(crate) names: SpinLockBh<Names>,
+}
+
+impl Endpoint {
+    /// The queue pair of a socket. Process context.
+    pub(crate) fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
+        let endpoint = try_pin_init!(Endpoint {
+            sock: RcuSock::new(sk),
+            process: Process::current()?,
+            queued: Atomic::new(0),
+            requests: Atomic::new(0),
+            messages: Atomic::new(0),
+            tx_messages: Atomic::new(0),
+            rx_messages: Atomic::new(0),
+            names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
+        });
+        Arc::pin_init(endpoint, GFP_KERNEL)
+    }
+
+    /// The process that made the socket.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
+    /// carried for nothing. Any context up to softirq.
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+        self.accepts(from)?;
+        self.sock
+            .with(|sk, _| match (sk.recv_closed(), sk.full()) {
+                (true, _) => Err(Refused::NoQp),
+                (false, true) => Err(Refused::NoBuffer),
+                (false, false) => Ok(()),
+            })
+            .unwrap_or(Err(Refused::NoQp))
+    }
+
+    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
+    /// dropped. Any context up to softirq, a connection's lock may be held.
+    pub(crate) fn deliver(
+        &self,
+        from: &MsgMeta,
+        message: SkBuff,
+        beside: Beside,
+    ) -> Result<(), Refused> {
+        self.accepts(from)?;
+        let mut source = From {
+            addr: from.remote,
+            cid: from.cid,
+            ..From::default()
+        };
+        match beside {
+            Beside::Mark(Mark { imm: None, .. }) => {}
+            Beside::Mark(Mark { imm: Some(imm), .. }) | Beside::Written { imm, .. } => {
+                source.imm = imm;
+                source.has_imm = true;
+            }
+            Beside::Placed {
+                key,
+                offset,
+                length,
+            } => {
+                source.placed = Key {
+                    key,
+                    offset,
+                    length,
+                    rsvd: 0,
+                };
+                source.has_placed = true;
+            }
+        }
+        match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
+            Some(Ok(())) => {
+                self.rx_messages.add(1, Relaxed);
+                Ok(())
+            }
+            Some(Err(e)) if e == enobufs() => Err(Refused::NoBuffer),
+            Some(Err(_)) | None => Err(Refused::NoQp),
+        }
+    }
+
+    /// A bound address is the one to be sent to; a connected socket hears only its peer, over
+    /// whatever connection.
+    fn accepts(&self, from: &MsgMeta) -> Result<(), Refused> {
+        let names = *self.names.lock();
+        let local = names.local == UNSPECIFIED || names.local == from.local;
+        let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
+        if local && peer {
+            Ok(())
+        } else {
+            Err(Refused::NoQp)
+        }
+    }
+
+    /// Connection `cid` has broken or was reset or removed: a socket connected over it learns it
+    /// even if it only receives. Any context up to softirq.
+    pub(crate) fn broken(&self, cid: u32, cause: Code) {
+        let peer = self.names.lock().peer;
+        if peer.is_some_and(|peer| peer.cid == cid) {
+            self.sock.with(|sk, _| sk.set_error(error_of(cause)));
+        }
+    }
+
+    /// What there is to tell. Any context.
+    pub(crate) fn info(&self) -> EndpointInfo {
+        let peer = self.names.lock().peer;
+        EndpointInfo {
+            cid: peer.map(|peer| peer.cid),
+            remote: peer.map_or(UNSPECIFIED, |peer| peer.addr),
+            remote_qpn: peer.map_or(0, |peer| peer.qpn),
+            connected: peer.is_some(),
+            inode: self.sock.with(|sk, _| sk.inode()).unwrap_or(0),
+            tx_messages: self.tx_messages.load(Relaxed),
+            rx_messages: self.rx_messages.load(Relaxed),
+            rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
+            pending: self
+                .requests
+                .load(Relaxed)
+                .wrapping_add(self.messages.load(Relaxed)),
+        }
+    }
+
+    /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
+    /// memory of those before is below the limit, so that one larger than the limit can be sent.
+    pub(crate) fn charge(&self, sk: &Sock, bytes: isize) -> bool {
+        let mut queued = self.queued.load(Relaxed);
+        loop {
+            if queued >= sk.sndbuf() {
+                return false;
+            }
+            match self
+                .queued
+                .cmpxchg(queued, queued.saturating_add(bytes), Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => queued = now,
+            }
+        }
+    }
+
+    /// Gives a charge back; wakes senders when that makes room.
+    pub(crate) fn uncharge(&self, bytes: isize) {
+        let before = self.queued.fetch_sub(bytes, Full);
+        self.sock.with(|sk, _| {
+            let limit = sk.sndbuf();
+            if before >= limit && before.saturating_sub(bytes) < limit {
+                sk.write_space();
+            }
+        });
+    }
+
+    /// Whether there is room for one more completion.
+    pub(crate) fn may_report(&self, sk: &Sock) -> bool {
+        self.requests.load(Relaxed).saturating_add(sk.completions()) < uapi::SUPERP_MAX_REQUESTS
+    }
+
+    pub(crate) fn report(
+        &self,
+        sk: &Sock,
+        rcu: &rcu::Guard,
+        buffer: SkBuff,
+        what: Done,
+        code: Option<Code>,
+    ) {
+        let record = CompletionRecord {
+            token: what.token,
+            length: what.len,
+            op: what.op,
+            major: code.map_or(0, |code| code.major),
+            minor: code.map_or(0, |code| code.minor),
+            rsvd: 0,
+            // Error numbers are small and negative.
+            error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
+        };
+        sk.complete(rcu, buffer, &record);
+    }
+}

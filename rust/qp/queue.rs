@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs with rings: what completes, and the receiving half. Submissions are taken in by the
+//! room `ring`.
+
+mod receive;
+mod ticket;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+    workqueue::{self, new_work},
+};
+
+use super::{
+    error_of,
+    page::Page,
+    work::{Patience, Spent},
+    Cq, EndpointInfo, LocalRegions, Srq,
+};
+use crate::{
+    kapi::{
+        lock::{new_spinlock_bh, GuardBh, SpinLockBh},
+        process::Process,
+        ring::{Cqe, Ring, Rqe, Shared, Sqe},
+        timer::Timer,
+        uapi,
+    },
+    proto::Code,
+};
+
+pub(crate) use receive::{Bytes, Claim};
+use receive::{Receive, Receiving, Source};
+pub(crate) use ticket::{Ended, Endings, Ticket};
+
+/// Entries that are copied, and promised completions, at a go.
+pub(crate) const BATCH: u32 = 32;
+/// Where the queue pair sends to and receives from.
+#[derive(Copy, Clone)]
+pub(crate) struct Peer {
+    pub(crate) addr: [u8; 16],
+    /// 0: none, for remote memory access only.
+    pub(crate) qpn: u32,
+    pub(crate) cid: u32,
+}
+
+/// A submission that has been taken in.
+#[derive(Copy, Clone, Default)]
+pub(crate) struct Slot {
+    pub(crate) token: u64,
+    pub(crate) len: u32,
+    pub(crate) opcode: u8,
+    pub(crate) signaled: bool,
+    pub(crate) outcome: Option<Result<(), Code>>,
+}
+
+/// Submissions that have not completed, in their order.
+pub(crate) struct Flight {
+    /// By their place in the ring.
+    slots: KVVec<Slot>,
+    /// The oldest; what the program sees is a copy.
+    pub(crate) head: u32,
+    pub(crate) bell: Bell,
+    /// What had been taken in when the kernel looked last by itself.
+    pub(crate) seen: Option<u32>,
+    /// A thread watches the ring.
+    pub(crate) watched: bool,
+    /// The queue pair is in the error state.
+    pub(crate) failed: bool,
+    /// Nobody wants to know any more.
+    pub(crate) closed: bool,
+    /// Works that have ended, for those to come, until it is closed: they hold the queue pair.
+    pub(crate) spent: KVVec<Spent>,
+}
+
+impl Flight {
+    pub(crate) fn slot(&mut self, index: u32) -> Option<&mut Slot> {
+        let mask = self.slots.len().wrapping_sub(1);
+        self.slots.get_mut(index as usize & mask)
+    }
+
+    /// What the program sees.
+    pub(crate) fn flags(&self) -> u32 {
+        let bell = match self.bell {
+            _ if self.watched => 0,
+            Bell::Needed => uapi::SUPERP_RING_NEED_WAKEUP,
+            Bell::Taking => 0,
+            Bell::Later => uapi::SUPERP_RING_LATER,
+        };
+        bell | if self.failed {
+            uapi::SUPERP_RING_ERROR
+        } else {
+            0
+        }
+    }
+}
+
+/// What the program has to do for new entries to be taken in, unless a thread watches.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Bell {
+    /// Ring.
+    Needed,
+    /// Nothing: they are being taken in.
+    Taking,
+    /// Nothing: the kernel looks by itself, soon. A doorbell has it look at once.
+    Later,
+}
+
+/// What takes submissions in.
+pub(crate) struct Taking {
+    /// Private copies of those that are being taken in, room for `BATCH`.
+    pub(crate) entries: KVec<Sqe>,
+    /// The same as that of the flight, whose lock this saves.
+    pub(crate) watched: bool,
+    /// Works for what is taken in: those of the flight, from time to time.
+    pub(crate) spent: KVVec<Spent>,
+}
+
+/// One queue pair of a context.
+#[pin_data]
+pub(crate) struct Queue {
+    pub(crate) id: u32,
+    pub(crate) page: Arc<Page>,
+    pub(crate) regions: Arc<LocalRegions>,
+    pub(crate) sq: Ring<Sqe>,
+    pub(crate) send_cq: Arc<Cq>,
+    rq: Option<Receive>,
+    pub(crate) tx_messages: Atomic<u64>,
+    pub(crate) rx_messages: Atomic<u64>,
+    #[pin]
+    pub(crate) peer: SpinLockBh<Option<Peer>>,
+    /// Held while submissions are taken in.
+    #[pin]
+    pub(crate) taking: Mutex<Taking>,
+    /// The next submission; written with `taking` held.
+    pub(crate) taken: Atomic<u32>,
+    /// What was submitted behind this place is flushed if it has not begun; above all places until something
+    /// fails. Written under the lock of `flight`.
+    flushed: Atomic<u64>,
+    /// Looks at the ring after a doorbell that more was to follow.
+    #[pin]
+    pub(crate) timer: Timer<Queue>,
+    #[pin]
+    pub(crate) look: workqueue::Work<Queue>,
+    #[pin]
+    pub(crate) flight: SpinLockBh<Flight>,
+    #[pin]
+    receiving: SpinLockBh<Receiving>,
+}
+
+/// What a queue pair is made of; numbers are checked.
+pub(crate) struct Params {
+    pub(crate) id: u32,
+    pub(crate) sq_entries: u32,
+    pub(crate) rq_entries: u32,
+    pub(crate) sq_segments: u32,
+    pub(crate) rq_segments: u32,
+    pub(crate) send_cq: Arc<Cq>,
+    /// Where receive entries complete, and the queue that they are shared from.
+    pub(crate) recv_cq: Option<Arc<Cq>>,
+    pub(crate) srq: Option<Arc<Srq>>,
+}
+
+impl Queue {
+    /// An idle queue pair. Process context; the caller serialises it with the destruction of its
+    /// completion queues.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: entries are no power of two. `ENOMEM`.
+    pub(crate) fn new(
+        page: &Arc<Page>,
+        regions: &Arc<LocalRegions>,
+        params: Params,
+    ) -> Result<Arc<Queue>> {
+        let Params {
+            id,
+            sq_entries,
+            rq_entries,
+            sq_segments,
+            rq_segments,
+            send_cq,
+            recv_cq,
+            srq,
+        } = params;
+        let sq_size = Ring::<Sqe>::size(sq_entries, sq_segments);
+        let size = match (&recv_cq, &srq) {
+            (Some(_), None) => sq_size.saturating_add(Ring::<Rqe>::size(rq_entries, rq_segments)),
+            _ => sq_size,
+        };
+        let memory = Shared::new(size)?;
+        let sq = Ring::new(&memory, 0, sq_entries, sq_segments)?;
+        let rq = match recv_cq {
+            Some(cq) => Some(Receive {
+                source: match srq {
+                    Some(srq) => Source::Shared(srq),
+                    None => Source::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
+                },
+                cq,
+            }),
+            None => None,
+        };
+        let flight = Flight {
+            slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+            head: 0,
+            bell: Bell::Needed,
+            seen: None,
+            watched: false,
+            failed: false,
+            closed: false,
+            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+        };
+        sq.set_flags(flight.flags());
+        let taking = Taking {
+            entries: KVec::from_elem(Sqe::default(), BATCH as usize, GFP_KERNEL_ACCOUNT)?,
+            watched: false,
+            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+        };
+        let queue = Arc::pin_init(
+            try_pin_init!(Queue {
+                id,
+                page: page.clone(),
+                regions: regions.clone(),
+                sq,
+                send_cq,
+                rq,
+                tx_messages: Atomic::new(0),
+                rx_messages: Atomic::new(0),
+                peer <- new_spinlock_bh!(None, "superp_ring_peer"),
+                taking <- new_mutex!(taking, "superp_ring_taking"),
+                taken: Atomic::new(0),
+                flushed: Atomic::new(u64::MAX),
+                timer <- Timer::new(),
+                look <- new_work!("superp_ring_look"),
+                flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
+                receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
+            }),
+            GFP_KERNEL,
+        )?;
+        queue.send_cq.users.join();
+        if let Some(rq) = &queue.rq {
+            rq.join();
+        }
+        Ok(queue)
+    }
+
+    /// The submission ring.
+    pub(crate) fn sq(&self) -> &Ring<Sqe> {
+        &self.sq
+    }
+
+    /// Whether it takes messages in.
+    pub(crate) fn receives(&self) -> bool {
+        self.rq.is_some()
+    }
+
+    /// The receive ring, if it has one of its own.
+    pub(crate) fn rq(&self) -> Option<&Ring<Rqe>> {
+        self.rq.as_ref().and_then(|rq| rq.source.own())
+    }
+
+    /// Sets the peer, once.
+    pub(crate) fn set_peer(&self, to: Peer) -> bool {
+        let mut peer = self.peer.lock();
+        let first = peer.is_none();
+        if first {
+            *peer = Some(to);
+        }
+        first
+    }
+
+    /// When this returns, no completion follows and no message is put in. Process context, once.
+    pub(crate) fn close(&self) {
+        let spent = {
+            let mut flight = self.flight.lock();
+            flight.closed = true;
+            core::mem::take(&mut flight.spent)
+        };
+        drop(spent);
+        self.taking.lock().spent = KVVec::new();
+        self.timer.cancel_sync();
+        self.receiving.lock().close();
+        self.send_cq.users.leave();
+        if let Some(rq) = &self.rq {
+            rq.leave();
+        }
+    }
+
+    /// Submissions have ended, with these outcomes; their works are taken out of `spent` for those to come.
+    /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
+    /// held.
+    pub(crate) fn complete(&self, ended: &[Ended], spent: &mut [Option<Spent>]) {
+        let mut flight = self.flight.lock();
+        let closed = flight.closed;
+        if !closed {
+            for work in spent.iter_mut().filter_map(Option::take) {
+                // There is room: each was taken in from an entry of the ring.
+                let _ = flight.spent.push_within_capacity(work);
+            }
+        }
+        let mut fails = false;
+        for ended in ended {
+            for i in 0..ended.count {
+                if let Some(slot) = flight.slot(ended.first.wrapping_add(i)) {
+                    slot.outcome = Some(ended.outcome);
+                }
+            }
+            if ended.outcome.is_err() {
+                self.note_failure(ended.first);
+                fails = true;
+            }
+        }
+        fails &= !flight.failed;
+        if fails {
+            self.set_failed(&mut flight);
+        }
+        let mut head = flight.head;
+        let mut cq = self.send_cq.redeem();
+        loop {
+            let Some(slot) = flight.slot(head) else { break };
+            let Some(outcome) = slot.outcome.take() else {
+                break;
+            };
+            head = head.wrapping_add(1);
+            match outcome {
+                _ if closed => cq.release(),
+                Ok(()) if !slot.signaled => cq.release(),
+                _ => cq.post(
+                    &self.cqe(slot.token, slot.len, slot.opcode, outcome.err()),
+                    false,
+                ),
+            }
+        }
+        // Before the completions: who takes one may use its slot.
+        self.sq.set_consumer(head);
+        cq.finish();
+        flight.head = head;
+        drop(flight);
+        if fails {
+            self.flush_receives();
+        }
+    }
+
+    /// As [`super::work::Ticket::patience`].
+    pub(crate) fn patience(&self) -> Patience {
+        let flight = self.flight.lock();
+        match (flight.failed, flight.closed) {
+            (true, _) => Patience::Gone,
+            (_, true) => Patience::Limited,
+            _ => Patience::Endless,
+        }
+    }
+
+    pub(crate) fn cqe(&self, token: u64, length: u32, opcode: u8, code: Option<Code>) -> Cqe {
+        Cqe {
+            token,
+            qp: self.id,
+            length,
+            imm: 0,
+            opcode,
+            flags: 0,
+            major: code.map_or(0, |code| code.major),
+            minor: code.map_or(0, |code| code.minor),
+            rsvd: 0,
+            // Error numbers are small and negative.
+            error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
+        }
+    }
+
+    fn set_failed(&self, flight: &mut GuardBh<'_, Flight>) {
+        flight.failed = true;
+        self.sq.set_flags(flight.flags());
+    }
+
+    /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `flight` is held.
+    fn note_failure(&self, index: u32) {
+        if !self.is_flushed(index) {
+            self.flushed.store(index.into(), Relaxed);
+        }
+    }
+
+    /// What was submitted behind `index` is not to begin. Any context up to softirq, a connection's lock may
+    /// be held.
+    pub(crate) fn flush_behind(&self, index: u32) {
+        let _flight = self.flight.lock();
+        self.note_failure(index);
+    }
+
+    /// Whether submission `index` is behind one that has failed, so that it ends as aborted if it has not begun
+    /// yet. Any context.
+    pub(crate) fn is_flushed(&self, index: u32) -> bool {
+        // Entries of a ring are closer to each other than half of all numbers.
+        u32::try_from(self.flushed.load(Relaxed))
+            .is_ok_and(|from| (1..1 << 31).contains(&index.wrapping_sub(from)))
+    }
+
+    /// Enters the error state; what has not begun yet is flushed. Any context up to softirq.
+    pub(crate) fn fail(&self) {
+        let mut flight = self.flight.lock();
+        self.note_failure(flight.head.wrapping_sub(1));
+        self.set_failed(&mut flight);
+        drop(flight);
+        self.flush_receives();
+    }
+
+    /// Connection `cid` has ended. Any context up to softirq.
+    pub(crate) fn broken(&self, cid: u32) {
+        let peer = *self.peer.lock();
+        if peer.is_some_and(|peer| peer.cid == cid) {
+            self.fail();
+        }
+    }
+
+    /// The process that made its context.
+    pub(crate) fn process(&self) -> &Process {
+        &self.page.process
+    }
+
+    /// What there is to tell. Any context.
+    pub(crate) fn info(&self) -> EndpointInfo {
+        let peer = *self.peer.lock();
+        let head = self.flight.lock().head;
+        EndpointInfo {
+            cid: peer.map(|peer| peer.cid),
+            remote: peer.map_or([0; 16], |peer| peer.addr),
+            remote_qpn: peer.map_or(0, |peer| peer.qpn),
+            connected: peer.is_some(),
+            inode: self.page.inode(),
+            tx_messages: self.tx_messages.load(Relaxed),
+            rx_messages: self.rx_messages.load(Relaxed),
+            rx_queued: 0,
+            pending: self.sq.producer().wrapping_sub(head).min(self.sq.entries()),
+        }
+    }
+}
