@@ -40,13 +40,13 @@ use crate::{
         uapi,
     },
     proto::{self, Activity, Code, Config, Connection, NewError, Stats},
-    qp::work::{Like, Work},
+    qp::work::{PackKey, Work},
     resources::Resources,
     slabs::Kernel,
 };
 
 pub(crate) use crate::event::ConnState;
-pub(crate) use paths::{Ends, PATHS_MAX};
+pub(crate) use paths::{PathEnds, PATHS_MAX};
 
 /// What a path of a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
 pub(crate) struct PathParams {
@@ -88,7 +88,7 @@ pub(crate) struct Identity {
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
     /// 1 to [`PATHS_MAX`].
-    pub(crate) paths: KVec<Ends>,
+    pub(crate) paths: KVec<PathEnds>,
     pub(crate) partition: u32,
     pub(crate) tclass: u8,
     pub(crate) hop_limit: u8,
@@ -163,13 +163,13 @@ struct Inner {
     proto: KBox<Connection<Kernel>>,
     flows: flow::Flows,
     rx: receiver::Receiver,
-    ways: paths::Ways,
+    paths: paths::Paths,
     /// Counters; `proto` is unused here.
     stats: ConnStats,
     /// When the timer fires, ns; `u64::MAX`: not armed.
     armed: u64,
     /// What is on its way to the device.
-    out: out::Outgoing,
+    out: out::TxQueue,
     /// End of the next pause of a flow, ns; `u64::MAX`: none.
     resume: u64,
     /// When something was posted last, ns.
@@ -243,9 +243,9 @@ impl Conn {
     ) -> Result<Arc<Conn>, Refusal> {
         let (proto, flows, rx) = fresh(&identity.config)?;
         let ext = proto.ext() != Some(false);
-        let ways = paths::Ways::new(&identity, paths, proto.psn_slots())
+        let paths = paths::Paths::new(&identity, paths, proto.psn_slots())
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
-        let out = out::Outgoing::new()
+        let out = out::TxQueue::new()
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's packets"))?;
         Arc::pin_init(
             try_pin_init!(Conn {
@@ -260,7 +260,7 @@ impl Conn {
                     proto,
                     flows,
                     rx,
-                    ways,
+                    paths,
                     stats: ConnStats::default(),
                     armed: u64::MAX,
                     out,
@@ -344,7 +344,7 @@ impl Conn {
     }
 
     /// How many requests of the same kind a packet has room for.
-    pub(crate) fn per_packet(&self, like: Like) -> u32 {
+    pub(crate) fn per_packet(&self, like: PackKey) -> u32 {
         self.inner.lock().per_packet(like)
     }
 
@@ -384,7 +384,7 @@ impl Conn {
                 ))
             }
         }
-        inner.ways.paths().for_each(Path::resolve);
+        inner.paths.iter().for_each(Path::resolve);
         inner.state = ConnState::Established;
         self.established.store(true, Relaxed);
         self.tell_state(ConnState::Established, "");
@@ -435,7 +435,7 @@ impl Conn {
     pub(crate) fn restart(self: &Arc<Self>, start: Start) -> Result<(), Refusal> {
         let _life = self.life.lock();
         let mut config = self.info().config;
-        if self.inner.lock().ways.closed() {
+        if self.inner.lock().paths.closed() {
             return Err(Refusal::new(
                 ENODEV,
                 c"the device of the connection is gone: remove the connection",
@@ -625,9 +625,9 @@ impl Conn {
     pub(crate) fn check_mtu(self: &Arc<Self>) {
         let fits = {
             let inner = self.inner.lock();
-            let mut paths = inner.ways.paths();
+            let mut paths = inner.paths.iter();
             self.identity.encap != Encap::Sunh
-                || inner.ways.closed()
+                || inner.paths.closed()
                 || paths.any(|path| path.mtu() >= self.identity.config.mtu)
         };
         if !fits {
@@ -714,7 +714,7 @@ impl TimerCallback for Conn {
         let timeouts = inner.proto.stats().timeouts;
         inner.proto.expire(now);
         if inner.proto.stats().timeouts != timeouts {
-            inner.ways.timed_out();
+            inner.paths.timed_out();
         }
         inner.resume = inner.flows.wake_paused(now).unwrap_or(u64::MAX);
         this.run(&mut inner, now);

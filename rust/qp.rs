@@ -33,11 +33,11 @@ use crate::{
 };
 
 pub(crate) use cq::Cq;
-pub(crate) use endpoint::{Done, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
+pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
 pub(crate) use page::Page;
 pub(crate) use queue::{
-    Bell, Bytes, Claim, Ended, Endings, Params, Peer as RingPeer, Queue, Slot, Taking,
-    Ticket as RingTicket, BATCH,
+    Bytes, Claim, CompletedRange, CompletionBatch, Doorbell, Params, Peer as RingPeer, Queue, Slot,
+    SqConsumer, Ticket as RingTicket, BATCH,
 };
 pub(crate) use srq::Srq;
 pub(crate) use table::Table;
@@ -51,7 +51,7 @@ pub(crate) type LocalRegions = region::Local<Qp>;
 /// Looks regions of a context up.
 pub(crate) type Lookup<'a> = region::Lookup<'a, Qp>;
 /// The region of a node that was found last.
-pub(crate) type Nearby = region::Nearby<Qp>;
+pub(crate) type RegionCache = region::RegionCache<Qp>;
 
 /// Largest message that the kernel keeps until the program takes it, bytes.
 pub(crate) const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
@@ -65,7 +65,7 @@ pub(crate) struct MsgMeta {
 
 /// What comes with all parts of a message.
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct MsgAttrs {
     /// Immediate data.
     pub(crate) imm: Option<u32>,
     /// Who waits for such messages alone is to be woken.
@@ -74,8 +74,8 @@ pub(crate) struct Mark {
 
 /// What comes with a message beside its bytes.
 #[derive(Copy, Clone)]
-pub(crate) enum Beside {
-    Mark(Mark),
+pub(crate) enum Ancillary {
+    MsgAttrs(MsgAttrs),
     /// No message: immediate data of a write, and its length in bytes.
     Written {
         imm: u32,
@@ -92,7 +92,7 @@ pub(crate) enum Beside {
 
 /// Why a queue pair does not take a message.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RecvError {
     /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
     NoBuffer,
     /// Its receive entry is shorter.
@@ -124,9 +124,9 @@ pub(crate) struct Qp {
 }
 
 /// Stands for a part of a message to a queue pair, for as long as a connection keeps that.
-pub(crate) struct Kept(Arc<Qp>);
+pub(crate) struct PartialRef(Arc<Qp>);
 
-impl Drop for Kept {
+impl Drop for PartialRef {
     fn drop(&mut self) {
         self.0.partials.fetch_sub(1, Relaxed);
     }
@@ -156,11 +156,11 @@ impl Qp {
     /// would take the part away.
     ///
     /// Any context, the connection's lock is held.
-    pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<Kept> {
+    pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<PartialRef> {
         self.partials.fetch_add(1, Full);
-        let kept = Kept(self.clone());
+        let part = PartialRef(self.clone());
         // Either this sees that it was unbound, or who unbinds it sees the part.
-        (self.qpn() != 0).then_some(kept)
+        (self.qpn() != 0).then_some(part)
     }
 
     /// Refuses what connection `cid` brings until that says `start`.
@@ -212,7 +212,7 @@ impl Qp {
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
     /// carried for nothing. Any context up to softirq.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
         match &self.end {
             End::Socket(endpoint) => endpoint.room(from),
             End::Ring(queue) => queue.room(from),
@@ -225,12 +225,12 @@ impl Qp {
         &self,
         from: &MsgMeta,
         message: SkBuff,
-        beside: Beside,
-    ) -> Result<(), Refused> {
+        ancillary: Ancillary,
+    ) -> Result<(), RecvError> {
         match &self.end {
-            End::Socket(endpoint) => endpoint.deliver(from, message, beside),
+            End::Socket(endpoint) => endpoint.deliver(from, message, ancillary),
             End::Ring(queue) => {
-                queue.deliver(from, Bytes::all(&message), beside)?;
+                queue.deliver(from, Bytes::all(&message), ancillary)?;
                 message.consume();
                 Ok(())
             }
@@ -249,7 +249,7 @@ impl Qp {
     /// Takes the buffer for a message of `len` bytes, to put its parts there as they come; `None` if
     /// the program says only later where it goes. Any context up to softirq, a connection's lock may
     /// be held.
-    pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, Refused> {
+    pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, RecvError> {
         match &self.end {
             End::Socket(_) => Ok(None),
             End::Ring(queue) => queue.claim(from, len),

@@ -26,7 +26,7 @@ use crate::{
 
 pub(crate) use local::{Local, Lookup};
 pub(crate) use space::Space;
-pub(crate) use table::{Nearby, Table};
+pub(crate) use table::{RegionCache, Table};
 
 /// The peer may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;

@@ -6,8 +6,8 @@
 //! Nothing in that memory is trusted: an entry is copied once and then checked, and what the kernel
 //! needs of an index it keeps for itself.
 
+mod builder;
 mod entry;
-mod making;
 mod submit;
 
 use core::hint;
@@ -40,7 +40,7 @@ use crate::{
     region,
 };
 
-use submit::Left;
+use submit::DoorbellResult;
 
 /// Bits of an offset for mmap() below the number of a queue: no ring is larger.
 const OFFSET_BITS: u32 = 24;
@@ -178,21 +178,21 @@ ring_ops!(Context);
 
 impl Context {
     /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
-    fn rest(&self, qp: u32, left: Left) -> Result {
+    fn rest(&self, qp: u32, left: DoorbellResult) -> Result {
         let error = match left {
-            Left::Nothing => return Ok(()),
-            Left::NoRoom => enobufs(),
-            Left::Signal => EINTR,
+            DoorbellResult::Nothing => return Ok(()),
+            DoorbellResult::NoRoom => enobufs(),
+            DoorbellResult::Signal => EINTR,
         };
-        self.page.set_bell(qp);
+        self.page.set_doorbell(qp);
         Err(error)
     }
 
-    fn serve(&self, qp: u32, more: bool) -> Left {
+    fn serve(&self, qp: u32, more: bool) -> DoorbellResult {
         let qp = self.qps.get(qp);
         let left = match qp.as_ref().and_then(|qp| qp.ring()) {
             Some(queue) => queue.serve(&self.node, more),
-            None => Left::Nothing,
+            None => DoorbellResult::Nothing,
         };
         defer::resched();
         left
@@ -423,7 +423,7 @@ impl Context {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
         let qp = self.qps.get(id).ok_or(ENOENT)?;
-        self.node.qps().departs(&qp);
+        self.node.qps().enter_time_wait(&qp);
         if let Some(queue) = qp.ring() {
             queue.close();
         }
@@ -489,7 +489,7 @@ impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
         self.page.clear();
         for (_, qp) in self.qps.iter() {
-            self.node.qps().departs(&qp);
+            self.node.qps().enter_time_wait(&qp);
             if let Some(queue) = qp.ring() {
                 queue.close();
             }

@@ -31,8 +31,8 @@ use crate::{
     node::Node,
     proto::wire::AtomicKind,
     qp::{
-        work::{self, Draft, Local, Request, WorkOp},
-        Done, End, Endpoint, Names, Peer, Qp, Region, Ticket, MAX_MESSAGE, UNSPECIFIED,
+        work::{self, Local, Request, UnpostedWork, WorkOp},
+        CompletionInfo, End, Endpoint, Names, Peer, Qp, Region, Ticket, MAX_MESSAGE, UNSPECIFIED,
     },
     region,
 };
@@ -279,7 +279,7 @@ impl Socket {
             fence: false,
             solicited: false,
         };
-        conn.post(Draft::new(ticket, request)?.into())?;
+        conn.post(UnpostedWork::new(ticket, request)?.into())?;
         Ok(bytes)
     }
 
@@ -339,7 +339,7 @@ impl Socket {
             return Err(EMSGSIZE);
         }
         self.autobind()?;
-        let what = Done {
+        let what = CompletionInfo {
             token: rma.token,
             len: rma.length,
             op: rma.op,
@@ -354,7 +354,7 @@ impl Socket {
             fence,
             solicited: false,
         };
-        conn.post(Draft::new(ticket, request)?.into())
+        conn.post(UnpostedWork::new(ticket, request)?.into())
     }
 
     /// The local memory of a request that is not empty.

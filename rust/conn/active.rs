@@ -14,7 +14,7 @@ use crate::{proto::Code, qp::work::Work};
 /// The work whose transactions are being submitted or are under way.
 pub(super) struct Active {
     pub(super) work: ListArc<Work>,
-    /// More works of the same transaction, all [`Like`] and, as the first, in one packet. They
+    /// More works of the same transaction, all [`PackKey`] and, as the first, in one packet. They
     /// may be of other flows.
     pub(super) more: List<Work>,
     /// Requests of the works in all.

@@ -116,14 +116,15 @@ impl Conn {
     fn complete_abandoned(&self) {
         loop {
             let mut works = List::new();
-            let (spent, held) = {
+            let (recycled, held) = {
                 let mut inner = self.inner.lock();
                 let ending = &mut inner.ending;
                 works.push_all_back(&mut ending.works);
                 ending.flows.take(FLOWS, &mut works);
                 let done = ending.flows.is_done();
-                let spent = done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
-                (spent, ending.rx.take())
+                let recycled =
+                    done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
+                (recycled, ending.rx.take())
             };
             drop(held);
             let mut completed = 0usize;
@@ -135,7 +136,7 @@ impl Conn {
                 }
             }
             defer::resched();
-            if spent.is_some() {
+            if recycled.is_some() {
                 return;
             }
         }

@@ -21,7 +21,7 @@ use super::{
     active::Active,
     chunks::{self, Chunks, Growth},
 };
-use crate::qp::work::{FlowId, Like, Ticket, Work, WorkOp};
+use crate::qp::work::{FlowId, PackKey, Ticket, Work, WorkOp};
 
 /// No flow, no active work.
 const NIL: u32 = u32::MAX;
@@ -124,7 +124,7 @@ impl Flow {
 
     /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
     /// it has no place in their order. There is `room` for so many requests.
-    fn take_like(&mut self, first: &Work, like: Like, room: u32) -> Option<ListArc<Work>> {
+    fn take_like(&mut self, first: &Work, like: PackKey, room: u32) -> Option<ListArc<Work>> {
         let mut cursor = self.queue.cursor_front();
         let head = cursor.peek_next()?;
         if head.like() != Some(like) || head.fence && self.works > 0 {
@@ -451,8 +451,8 @@ impl Flows {
             }
         }
         self.first_paused = still;
-        let patience = now.saturating_add(looked.saturating_mul(LOOK));
-        next.map(|next| next.max(patience))
+        let retry_policy = now.saturating_add(looked.saturating_mul(LOOK));
+        next.map(|next| next.max(retry_policy))
     }
 
     /// What flow `index` may start now. `follow`: messages may follow each other.
@@ -547,9 +547,9 @@ impl Flows {
         Some(free)
     }
 
-    /// Adds to a started, [`Like`] work those that wait for the same, up to `max` requests in all, of
+    /// Adds to a started, [`PackKey`] work those that wait for the same, up to `max` requests in all, of
     /// its flow and of the next few.
-    pub(super) fn gather(&mut self, index: u32, like: Like, max: u32, now: u64) {
+    pub(super) fn gather(&mut self, index: u32, like: PackKey, max: u32, now: u64) {
         // It is one transaction, so its flow can go on.
         self.close(index);
         let Flows { flows, actives, .. } = self;

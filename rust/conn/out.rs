@@ -14,7 +14,7 @@ use crate::{
         wire::{HEADERS_MAX, ONE_OP_MAX},
         Code, Connection, Payload, ReqOp, RequestPayload, Transmit,
     },
-    qp::{work, Nearby, Region},
+    qp::{work, Region, RegionCache},
     region,
     run::Run,
     slabs::Kernel,
@@ -24,7 +24,7 @@ use crate::{
 const BURST_MAX: usize = 16;
 
 /// A packet that was made.
-struct Made {
+struct BuiltPacket {
     transmit: Transmit,
     /// It is the last of so many that continue the one made before; 0: it is by itself.
     after: u16,
@@ -32,9 +32,9 @@ struct Made {
 
 /// Packets on their way to the device: those of the burst that is being made, and those that the
 /// device's queue had no room for [proto 3.21].
-pub(super) struct Outgoing {
+pub(super) struct TxQueue {
     /// What is in `packets` and `run`, in its order.
-    burst: KVec<Made>,
+    burst: KVec<BuiltPacket>,
     /// How many packets that is.
     count: usize,
     packets: Burst,
@@ -62,7 +62,7 @@ const RETRY_MAX: u64 = 1_000_000;
 /// A queue that takes nothing for this long, ns, loses what it is given.
 const DEFER_MAX: u64 = 1_000_000_000;
 
-impl Outgoing {
+impl TxQueue {
     /// Nothing to send. Process context.
     pub(super) fn new() -> Result<Self, AllocError> {
         let room = BURST_MAX.saturating_add(1);
@@ -115,7 +115,9 @@ impl Outgoing {
     fn note(&mut self, transmit: &Transmit, after: u16) {
         let transmit = *transmit;
         // There is room: a burst that is full is sent before.
-        let _ = self.burst.push_within_capacity(Made { transmit, after });
+        let _ = self
+            .burst
+            .push_within_capacity(BuiltPacket { transmit, after });
     }
 
     /// Nothing is added to the last packet any more.
@@ -142,7 +144,7 @@ impl Outgoing {
         if now.saturating_sub(self.since) > DEFER_MAX {
             return false;
         }
-        while let Some(Made { transmit, after }) = self.burst.pop() {
+        while let Some(BuiltPacket { transmit, after }) = self.burst.pop() {
             let _ = self.waiting.insert_within_capacity(0, transmit);
             for n in (1..after).rev() {
                 let Some(first) = self.burst.last() else {
@@ -210,7 +212,7 @@ impl Conn {
     /// Sends every packet that the core has.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        let mut near = Nearby::new();
+        let mut near = RegionCache::new();
         let mut transmit = Transmit::default();
         // With the lock held, all of them leave by this CPU. CAST: Lanes are told apart by their low bits.
         inner.proto.set_lane(CpuId::current().as_u32() as u8);
@@ -227,8 +229,8 @@ impl Conn {
                 continue;
             }
             progress = true;
-            let way = inner.ways.choose(&transmit, now);
-            if inner.ways.path(way).is_none() {
+            let way = inner.paths.choose(&transmit, now);
+            if inner.paths.path(way).is_none() {
                 continue;
             }
             if inner.out.burst.is_empty() {
@@ -250,7 +252,7 @@ impl Conn {
 
     /// A burst begins.
     fn begin(&self, inner: &mut Inner, way: usize) {
-        let (most, whole) = match inner.ways.path(way) {
+        let (most, whole) = match inner.paths.path(way) {
             Some(path) if !self.identity.spray => path.burst(),
             // Each packet has its own entropy.
             _ => (1, false),
@@ -263,7 +265,7 @@ impl Conn {
 
     /// Adds to the packet that was added last, `transmit`, those that continue it, if they come next. `transmit` is
     /// then the last of them.
-    fn follow(&self, inner: &mut Inner, now: u64, transmit: &mut Transmit, near: &mut Nearby) {
+    fn follow(&self, inner: &mut Inner, now: u64, transmit: &mut Transmit, near: &mut RegionCache) {
         let out = &inner.out;
         let room = out.room();
         if out.run.is_none() || room == 0 || !out.waiting.is_empty() {
@@ -303,7 +305,7 @@ impl Conn {
         next: &Transmit,
         count: u16,
         last: &Transmit,
-        near: &mut Nearby,
+        near: &mut RegionCache,
     ) -> u16 {
         let Inner {
             out, proto, flows, ..
@@ -362,13 +364,13 @@ impl Conn {
         out.close_run();
         let packets = core::mem::replace(&mut out.packets, Burst::new());
         let n = out.count as u64;
-        match inner.ways.send(out.way, packets, n, inner.sprayed, now) {
+        match inner.paths.send(out.way, packets, n, inner.sprayed, now) {
             Ok(()) => out.since = 0,
             Err(e) if e == enobufs() && out.defer(now) => {}
             Err(_) => count(&mut inner.stats.tx_path_errors, n),
         }
         out.forget();
-        if let Some(mtu) = inner.ways.narrowed() {
+        if let Some(mtu) = inner.paths.narrowed() {
             inner.proto.set_mtu(mtu);
         }
     }
@@ -379,9 +381,9 @@ impl Conn {
         inner: &mut Inner,
         way: usize,
         transmit: &Transmit,
-        near: &mut Nearby,
+        near: &mut RegionCache,
     ) -> Option<Packet> {
-        let headroom = inner.ways.path(way)?.headroom();
+        let headroom = inner.paths.path(way)?.headroom();
         let room = match goes_on(transmit, self.identity.config.mtu) {
             true => inner.out.room(),
             false => 1,
@@ -410,7 +412,7 @@ impl Conn {
         &self,
         proto: &Connection<Kernel>,
         flows: &mut flow::Flows,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         headroom: usize,
         room: usize,
         transmit: &Transmit,
@@ -484,7 +486,7 @@ impl Conn {
     /// Attaches bytes that the peer reads.
     fn attach_reply(
         &self,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         address: u64,
         len: u32,
         copied: bool,
@@ -501,7 +503,7 @@ impl Conn {
     /// memory does any more.
     fn read_from<'a>(
         &self,
-        near: &'a mut Nearby,
+        near: &'a mut RegionCache,
         address: u64,
         len: u32,
     ) -> Result<(&'a Region, u64), BuildError> {

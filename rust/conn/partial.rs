@@ -8,7 +8,7 @@ use super::receiver::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
     proto::Code,
-    qp::{Claim, Kept, Mark, Qp, Refused},
+    qp::{Claim, MsgAttrs, PartialRef, Qp, RecvError},
 };
 
 /// Where the bytes are that have come.
@@ -23,7 +23,7 @@ pub(super) enum Store {
 pub(super) struct Partial {
     pub(super) qp: Arc<Qp>,
     pub(super) qpn: u32,
-    pub(super) mark: Mark,
+    pub(super) attrs: MsgAttrs,
     pub(super) store: Store,
     len: u32,
     /// Bytes so far.
@@ -31,7 +31,7 @@ pub(super) struct Partial {
     /// The first transaction is here.
     begun: bool,
     /// Its queue pair counts it.
-    kept: Option<Kept>,
+    kept: Option<PartialRef>,
 }
 
 impl Partial {
@@ -40,7 +40,7 @@ impl Partial {
         Self {
             qp: part.qp.clone(),
             qpn: part.qpn,
-            mark: part.mark,
+            attrs: part.attrs,
             store: claim.map_or_else(|| Store::Kept(SkbQueue::new()), Store::Placed),
             len,
             bytes: 0,
@@ -65,8 +65,8 @@ impl Partial {
     }
 
     /// Whether it is a message of this length, with this mark.
-    pub(super) fn is_of(&self, len: u32, mark: Mark) -> bool {
-        self.len == len && self.mark == mark
+    pub(super) fn is_of(&self, len: u32, attrs: MsgAttrs) -> bool {
+        self.len == len && self.attrs == attrs
     }
 
     /// Whether as many bytes are here as the message has.
@@ -80,7 +80,7 @@ impl Partial {
     }
 
     /// Adds a transaction. Softirq, the connection's lock is held.
-    pub(super) fn add(&mut self, mut part: Assembly) -> Result<Result<(), Refused>, Code> {
+    pub(super) fn add(&mut self, mut part: Assembly) -> Result<Result<(), RecvError>, Code> {
         let first = part.segments.first_key().unwrap_or(0);
         self.begun |= first == 0;
         self.bytes = self.bytes.saturating_add(part.bytes);

@@ -31,7 +31,7 @@ const AVOID_TIME: u64 = 1_000_000_000;
 const SUSPECT_TIMEOUTS: u32 = 4;
 
 /// Both ends of a path, addresses as in [`super::ConnParams`].
-pub(crate) struct Ends {
+pub(crate) struct PathEnds {
     /// 0: by route; of the only path of a connection.
     pub(crate) ifindex: u32,
     pub(crate) local: [u8; 16],
@@ -43,7 +43,7 @@ pub(crate) struct Ends {
     pub(crate) gone: Atomic<bool>,
 }
 
-impl Ends {
+impl PathEnds {
     fn over(&self, ifindex: u32) -> bool {
         self.ifindex == ifindex && !self.gone.load(Relaxed)
     }
@@ -59,7 +59,7 @@ pub(crate) struct PathInfo {
 }
 
 /// One path.
-struct Way {
+struct Entry {
     /// `None` when its device is gone, or the connection.
     path: Option<Path>,
     /// The path is used only when no other is up until then, ns.
@@ -82,9 +82,9 @@ fn first(set: u32, from: usize, n: usize) -> Option<usize> {
 }
 
 /// The paths of a connection, under its lock.
-pub(super) struct Ways {
+pub(super) struct Paths {
     /// As in [`Identity::paths`].
-    ways: KVec<Way>,
+    entries: KVec<Entry>,
     spray: bool,
     /// Bytes of the longest packet.
     mtu: u32,
@@ -102,33 +102,33 @@ pub(super) struct Ways {
     sent_by: KVVec<u8>,
 }
 
-impl Ways {
+impl Paths {
     /// `paths` are those of [`Identity::paths`]. Process context.
     pub(super) fn new(
         identity: &Identity,
         paths: KVec<Path>,
         psn_slots: usize,
-    ) -> Result<Ways, AllocError> {
-        let mut ways = KVec::with_capacity(paths.len(), GFP_KERNEL)?;
+    ) -> Result<Paths, AllocError> {
+        let mut entries = KVec::with_capacity(paths.len(), GFP_KERNEL)?;
         for path in paths {
             // There is room: it was just allocated.
-            let _ = ways.push_within_capacity(Way {
+            let _ = entries.push_within_capacity(Entry {
                 path: Some(path),
                 avoid_until: 0,
                 tx_packets: 0,
                 rx_packets: 0,
             });
         }
-        let slots = if identity.spray && ways.len() > 1 {
+        let slots = if identity.spray && entries.len() > 1 {
             psn_slots
         } else {
             0
         };
         // Scaled to 0..len.
         let hash = u64::from(mixed(identity.flow_label));
-        let home = (hash.wrapping_mul(ways.len() as u64) >> 32) as usize;
-        Ok(Ways {
-            ways,
+        let home = (hash.wrapping_mul(entries.len() as u64) >> 32) as usize;
+        Ok(Paths {
+            entries,
             spray: identity.spray,
             mtu: identity.config.mtu,
             home,
@@ -142,31 +142,31 @@ impl Ways {
 
     /// Whether there is nothing left to send by.
     pub(super) fn closed(&self) -> bool {
-        self.ways.iter().all(|way| way.path.is_none())
+        self.entries.iter().all(|entry| entry.path.is_none())
     }
 
     /// The `i`th path, while there is one.
     pub(super) fn path(&self, i: usize) -> Option<&Path> {
-        self.ways.get(i)?.path.as_ref()
+        self.entries.get(i)?.path.as_ref()
     }
 
     /// All paths that there are.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.ways.iter().filter_map(|way| way.path.as_ref())
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().filter_map(|entry| entry.path.as_ref())
     }
 
     /// Takes the `i`th path away, to be dropped outside the lock.
     fn close(&mut self, i: usize) -> Option<Path> {
-        self.ways.get_mut(i)?.path.take()
+        self.entries.get_mut(i)?.path.take()
     }
 
     /// The paths that can send a packet now, and those of them that are not to be avoided.
     fn up(&self, now: u64) -> (u32, u32) {
         let (mut up, mut usable) = (0, 0);
-        for (i, way) in (0..PATHS_MAX).zip(&self.ways) {
-            if way.path.as_ref().is_some_and(|path| path.up(self.mtu)) {
+        for (i, entry) in (0..PATHS_MAX).zip(&self.entries) {
+            if entry.path.as_ref().is_some_and(|path| path.up(self.mtu)) {
                 up |= bit(i);
-                if way.avoid_until <= now {
+                if entry.avoid_until <= now {
                     usable |= bit(i);
                 }
             }
@@ -176,7 +176,7 @@ impl Ways {
 
     /// The path for a packet.
     pub(super) fn choose(&mut self, transmit: &Transmit, now: u64) -> usize {
-        if self.ways.len() < 2 {
+        if self.entries.len() < 2 {
             return 0;
         }
         let (up, usable) = self.up(now);
@@ -194,7 +194,7 @@ impl Ways {
             Some(_) => self.last.saturating_add(1),
         };
         let set = if usable != 0 { usable } else { up };
-        let chosen = first(set, from, self.ways.len()).unwrap_or(self.home);
+        let chosen = first(set, from, self.entries.len()).unwrap_or(self.home);
         if slot.is_none() || !transmit.retransmit {
             self.last = chosen;
         }
@@ -214,14 +214,14 @@ impl Ways {
         entropy: u16,
         now: u64,
     ) -> Result {
-        let way = self.ways.get_mut(i).ok_or(ENODEV)?;
-        let path = way.path.as_ref().ok_or(ENODEV)?;
+        let entry = self.entries.get_mut(i).ok_or(ENODEV)?;
+        let path = entry.path.as_ref().ok_or(ENODEV)?;
         let sent = path.transmit(packets, entropy);
         match sent {
-            Ok(()) => count(&mut way.tx_packets, n),
+            Ok(()) => count(&mut entry.tx_packets, n),
             // A full queue says nothing of the path.
             Err(e) if e == enobufs() || e == ENOMEM => {}
-            Err(_) => way.avoid_until = now.saturating_add(AVOID_TIME),
+            Err(_) => entry.avoid_until = now.saturating_add(AVOID_TIME),
         }
         sent
     }
@@ -231,15 +231,15 @@ impl Ways {
     pub(super) fn narrowed(&self) -> Option<u32> {
         // All are asked, or one would be told of again.
         let ask = |narrow: bool, path: &Path| path.was_narrow() || narrow;
-        let narrow = self.paths().fold(false, ask);
-        let mtus = self.paths().map(Path::mtu).filter(|&mtu| mtu > 0);
+        let narrow = self.iter().fold(false, ask);
+        let mtus = self.iter().map(Path::mtu).filter(|&mtu| mtu > 0);
         narrow.then(|| mtus.fold(self.mtu, u32::min))
     }
 
     /// Packets, `n` of them, came in by the `i`th path.
     pub(super) fn received(&mut self, i: usize, n: u64) {
-        if let Some(way) = self.ways.get_mut(i) {
-            count(&mut way.rx_packets, n);
+        if let Some(entry) = self.entries.get_mut(i) {
+            count(&mut entry.rx_packets, n);
         }
     }
 
@@ -255,7 +255,7 @@ impl Ways {
     pub(super) fn timed_out(&mut self) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts % SUSPECT_TIMEOUTS == 0 {
-            self.paths().for_each(Path::suspect);
+            self.iter().for_each(Path::suspect);
         }
         if self.usable & bit(self.last) != 0 {
             self.start = self.last.saturating_add(1);
@@ -274,8 +274,8 @@ impl Conn {
     pub(crate) fn path_of(
         &self,
         ifindex: u32,
-        ours: impl Fn(&Ends) -> bool,
-        theirs: impl Fn(&Ends) -> bool,
+        ours: impl Fn(&PathEnds) -> bool,
+        theirs: impl Fn(&PathEnds) -> bool,
     ) -> Result<usize, DropReason> {
         let mut reason = DropReason::WrongPath;
         for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
@@ -305,11 +305,11 @@ impl Conn {
         for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
             if ends.over(ifindex) {
                 ends.gone.store(true, Relaxed);
-                let path = self.inner.lock().ways.close(i);
+                let path = self.inner.lock().paths.close(i);
                 drop(path);
             }
         }
-        if self.inner.lock().ways.closed() {
+        if self.inner.lock().paths.closed() {
             self.break_off("the device was removed");
         }
     }
@@ -317,7 +317,7 @@ impl Conn {
     /// Gives up all paths, and with them the devices; nothing is sent any more. Process context.
     pub(crate) fn close_paths(&self) {
         for i in 0..self.identity.paths.len() {
-            let path = self.inner.lock().ways.close(i);
+            let path = self.inner.lock().paths.close(i);
             drop(path);
         }
     }
@@ -325,12 +325,12 @@ impl Conn {
     /// A snapshot of the `i`th path for netlink.
     pub(crate) fn path_info(&self, i: usize) -> Option<PathInfo> {
         let inner = self.inner.lock();
-        let way = inner.ways.ways.get(i)?;
-        let path = way.path.as_ref();
+        let entry = inner.paths.entries.get(i)?;
+        let path = entry.path.as_ref();
         Some(PathInfo {
-            up: path.is_some_and(|path| path.up(inner.ways.mtu)),
-            tx_packets: way.tx_packets,
-            rx_packets: way.rx_packets,
+            up: path.is_some_and(|path| path.up(inner.paths.mtu)),
+            tx_packets: entry.tx_packets,
+            rx_packets: entry.rx_packets,
         })
     }
 }

@@ -8,7 +8,7 @@ use super::partial::Partial;
 use crate::{
     kapi::skb::{SkBuff, SkbQueue},
     proto::SegmentExt,
-    qp::{Mark, Qp},
+    qp::{MsgAttrs, Qp},
 };
 
 /// Long messages under way at a time, each to another queue pair.
@@ -24,12 +24,12 @@ pub(super) struct Assembly {
     pub(super) bytes: u64,
     /// Length of the whole message, where the packets say it.
     pub(super) message_len: Option<u32>,
-    pub(super) mark: Mark,
+    pub(super) attrs: MsgAttrs,
 }
 
 /// What all operations of a message say, where they can.
-pub(super) fn mark(ext: Option<&SegmentExt>) -> Mark {
-    ext.map_or(Mark::default(), |ext| Mark {
+pub(super) fn attrs(ext: Option<&SegmentExt>) -> MsgAttrs {
+    ext.map_or(MsgAttrs::default(), |ext| MsgAttrs {
         imm: ext.imm,
         solicited: ext.solicited,
     })
@@ -37,8 +37,8 @@ pub(super) fn mark(ext: Option<&SegmentExt>) -> Mark {
 
 impl Assembly {
     /// Whether it is of a message of this length, with this mark.
-    pub(super) fn is_part_of(&self, message_len: Option<u32>, mark: Mark) -> bool {
-        self.message_len == message_len && self.mark == mark
+    pub(super) fn is_part_of(&self, message_len: Option<u32>, attrs: MsgAttrs) -> bool {
+        self.message_len == message_len && self.attrs == attrs
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     count, first_byte,
     flow::Flows,
     partial::{Partial, Store},
-    receiver::{mark, Assembly, Filling, Receiver},
+    receiver::{attrs, Assembly, Filling, Receiver},
     Conn, ConnState, ConnStats, Inner,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         wire::PdlHeader, Atomic, Block, Code, Connection, DropReason, Immediate, Owner, Packet,
         Received, Segment,
     },
-    qp::{Beside, Bytes, MsgMeta, Nearby, Qp, Queue, Refused, MAX_MESSAGE},
+    qp::{Ancillary, Bytes, MsgMeta, Qp, Queue, RecvError, RegionCache, MAX_MESSAGE},
     region,
     resources::{Resources, BUDGET_PERIOD},
     run::Part,
@@ -35,7 +35,7 @@ struct Target<'a> {
     flows: &'a mut Flows,
     stats: &'a mut ConnStats,
     part: Part<'a>,
-    near: &'a mut Nearby,
+    near: &'a mut RegionCache,
     /// It has the data of several packets. Where that is refused each is taken by itself, which then counts.
     several: bool,
 }
@@ -75,10 +75,10 @@ impl Target<'_> {
         qp: &Qp,
         qpn: u32,
         message: SkBuff,
-        beside: Beside,
+        ancillary: Ancillary,
         ext: bool,
     ) -> Result<(), Code> {
-        let delivered = qp.deliver(&self.meta(), message, beside);
+        let delivered = qp.deliver(&self.meta(), message, ancillary);
         self.answer(qpn, ext, delivered)?;
         count(&mut self.stats.rx_messages, 1);
         Ok(())
@@ -89,7 +89,7 @@ impl Target<'_> {
         let ext = segment.ext.as_ref();
         let (skb, at) = self.part.at(data.offset);
         let bytes = Bytes::new(skb, at, data.len);
-        let delivered = to.deliver(&self.meta(), bytes, Beside::Mark(mark(ext)));
+        let delivered = to.deliver(&self.meta(), bytes, Ancillary::MsgAttrs(attrs(ext)));
         self.answer(segment.qp, ext.is_some(), delivered)?;
         count(&mut self.stats.rx_messages, 1);
         Ok(())
@@ -114,14 +114,14 @@ impl Target<'_> {
     }
 
     /// What the sender is told of a message that a queue pair did not take.
-    fn answer<T>(&mut self, qpn: u32, ext: bool, taken: Result<T, Refused>) -> Result<T, Code> {
+    fn answer<T>(&mut self, qpn: u32, ext: bool, taken: Result<T, RecvError>) -> Result<T, Code> {
         taken.map_err(|refused| match refused {
-            Refused::NoBuffer => {
+            RecvError::NoBuffer => {
                 count(&mut self.stats.rx_no_buffer, 1);
                 self.refuse(qpn, ext)
             }
-            Refused::TooLong => Code::RECEIVE_BUFFER_TOO_SHORT,
-            Refused::NoQp => self.conn.resources.qp_missing(qpn),
+            RecvError::TooLong => Code::RECEIVE_BUFFER_TOO_SHORT,
+            RecvError::NoQp => self.conn.resources.qp_missing(qpn),
         })
     }
 
@@ -137,7 +137,7 @@ impl Target<'_> {
         if !region.is_some_and(|region| region.is_of(&qp)) {
             return Err(Code::ACCESS_KEY);
         }
-        let placed = Beside::Placed {
+        let placed = Ancillary::Placed {
             key,
             offset,
             length,
@@ -160,7 +160,7 @@ impl Target<'_> {
             return;
         };
         let continued = segment.ext.as_ref().is_some_and(|ext| {
-            partial.is_of(ext.message_len, mark(Some(ext))) && !(ordered && ext.offset == 0)
+            partial.is_of(ext.message_len, attrs(Some(ext))) && !(ordered && ext.offset == 0)
         });
         if !continued {
             self.rx.take_partial(segment.qp);
@@ -199,7 +199,7 @@ impl Target<'_> {
             segments: SkbQueue::new(),
             bytes: 0,
             message_len: ext.map(|e| e.message_len),
-            mark: mark(ext),
+            attrs: attrs(ext),
         })
     }
 
@@ -211,7 +211,7 @@ impl Target<'_> {
         let begun = self.rx.take_partial(qpn);
         // With two first parts its sender has begun again.
         let begun =
-            begun.filter(|old| old.is_of(message_len, part.mark) && !(first && old.has_begun()));
+            begun.filter(|old| old.is_of(message_len, part.attrs) && !(first && old.has_begun()));
         let mut whole = match begun {
             Some(begun) => begun,
             None => {
@@ -238,14 +238,14 @@ impl Target<'_> {
         if whole.is_exceeded() {
             return Err(Code::MALFORMED);
         }
-        let beside = Beside::Mark(whole.mark);
+        let ancillary = Ancillary::MsgAttrs(whole.attrs);
         match whole.store {
             Store::Kept(segments) => {
                 let message = segments.into_message().ok_or(Code::RESOURCES)?;
-                self.deliver(&whole.qp, whole.qpn, message, beside, true)
+                self.deliver(&whole.qp, whole.qpn, message, ancillary, true)
             }
             Store::Placed(claim) => {
-                let finished = claim.finish(beside);
+                let finished = claim.finish(ancillary);
                 self.answer(whole.qpn, true, finished)?;
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
@@ -380,7 +380,7 @@ impl Owner for Target<'_> {
         };
         let ext = segment.ext.as_ref();
         let message_len = ext.map(|e| e.message_len);
-        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, mark(ext)) {
+        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, attrs(ext)) {
             return Err(Code::MALFORMED);
         }
         let bytes = assembly.bytes.saturating_add(data.len as u64);
@@ -411,13 +411,13 @@ impl Owner for Target<'_> {
         } else if qp.is_refusing(self.conn.cid()) {
             return Err(Code::RECEIVE_AFTER_REFUSAL);
         }
-        let beside = Beside::Written {
+        let ancillary = Ancillary::Written {
             imm: immediate.imm,
             solicited: immediate.solicited,
             len: immediate.len,
         };
         match SkBuff::alloc(0, 0) {
-            Some(empty) => self.deliver(&qp, qpn, empty, beside, true),
+            Some(empty) => self.deliver(&qp, qpn, empty, ancillary, true),
             None => Err(self.refuse(qpn, true)),
         }
     }
@@ -442,8 +442,8 @@ impl Owner for Target<'_> {
         }
         let message = assembly.segments.into_message().ok_or(Code::RESOURCES)?;
         let ext = assembly.message_len.is_some();
-        let beside = Beside::Mark(assembly.mark);
-        self.deliver(&assembly.qp, assembly.qpn, message, beside, ext)
+        let ancillary = Ancillary::MsgAttrs(assembly.attrs);
+        self.deliver(&assembly.qp, assembly.qpn, message, ancillary, ext)
     }
 
     fn aborted(&mut self, xid: u16) {
@@ -490,7 +490,7 @@ impl Inner {
         &mut self,
         conn: &Conn,
         part: Part<'_>,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         now: u64,
         release: bool,
     ) -> Received {
@@ -511,7 +511,7 @@ impl Inner {
         &'a mut self,
         conn: &'a Conn,
         part: Part<'a>,
-        near: &'a mut Nearby,
+        near: &'a mut RegionCache,
     ) -> (&'a mut Connection<Kernel>, Target<'a>) {
         let Inner {
             proto,
@@ -552,7 +552,7 @@ impl Conn {
     pub(crate) fn receive(self: &Arc<Self>, path: usize, mut packets: Burst) {
         let now = timer::now();
         let mut inner = self.inner.lock();
-        let mut near = Nearby::new();
+        let mut near = RegionCache::new();
         while let Some(skb) = packets.pop() {
             match skb.packets() {
                 1 => self.take(&mut inner, path, skb, &mut near, now),
@@ -567,7 +567,14 @@ impl Conn {
     }
 
     /// Gives a packet, and those that it releases, to the core.
-    fn take(&self, inner: &mut Inner, path: usize, mut skb: SkBuff, near: &mut Nearby, now: u64) {
+    fn take(
+        &self,
+        inner: &mut Inner,
+        path: usize,
+        mut skb: SkBuff,
+        near: &mut RegionCache,
+        now: u64,
+    ) {
         // What is parsed must be linear.
         let headers = match self.identity.config.lite {
             true => Packet::headers_len_lite(skb.head()),
@@ -601,7 +608,7 @@ impl Conn {
         path: usize,
         skb: SkBuff,
         n: u32,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         now: u64,
     ) {
         if self.give_run(inner, path, &skb, near, now) {
@@ -634,7 +641,7 @@ impl Conn {
         inner: &mut Inner,
         path: usize,
         skb: &SkBuff,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         now: u64,
     ) -> bool {
         let Some((part, run)) = skb.whole() else {
@@ -660,9 +667,9 @@ impl Conn {
 
     /// So many packets came, when what was not acknowledged began with `unacked`.
     fn came(&self, inner: &mut Inner, path: usize, n: u64, unacked: u32) {
-        inner.ways.received(path, n);
+        inner.paths.received(path, n);
         if inner.proto.unacked_psn() != unacked {
-            inner.ways.confirm(path);
+            inner.paths.confirm(path);
         }
     }
 
@@ -672,7 +679,7 @@ impl Conn {
         inner: &mut Inner,
         path: usize,
         part: Part<'_>,
-        near: &mut Nearby,
+        near: &mut RegionCache,
         now: u64,
     ) -> Option<Received> {
         if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
@@ -687,7 +694,7 @@ impl Conn {
                 inner.follow_budget(&self.resources, now)
             }
             Received::Dropped(reason) => self.dropped(inner, reason, now),
-            Received::Duplicate => inner.ways.repeated(path),
+            Received::Duplicate => inner.paths.repeated(path),
             Received::AckOnly => {}
         }
         Some(received)
@@ -700,7 +707,7 @@ impl Conn {
     }
 
     /// Gives those packets to the core whose turn has come.
-    fn release(&self, inner: &mut Inner, near: &mut Nearby, now: u64) {
+    fn release(&self, inner: &mut Inner, near: &mut RegionCache, now: u64) {
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };

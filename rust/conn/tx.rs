@@ -8,8 +8,8 @@ use super::{count, flow::Next, ConnState, Inner};
 use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
     qp::{
-        work::{Like, Patience, Ticket, Work, WorkOp},
-        Endings, Mark,
+        work::{PackKey, RetryPolicy, Ticket, Work, WorkOp},
+        CompletionBatch, MsgAttrs,
     },
 };
 
@@ -118,14 +118,14 @@ impl Inner {
         self.proto.ext() == Some(true) || (imm.is_none() && strict())
     }
 
-    fn message_op(&self, qp: u32, offset: u64, len: u32, mark: Mark, start: bool) -> ReqOp {
+    fn message_op(&self, qp: u32, offset: u64, len: u32, attrs: MsgAttrs, start: bool) -> ReqOp {
         if self.proto.ext() == Some(true) {
             ReqOp::SendQpExt {
                 qp,
                 offset: offset as u32,
                 message_len: len,
-                imm: mark.imm,
-                solicited: mark.solicited,
+                imm: attrs.imm,
+                solicited: attrs.solicited,
                 start,
             }
         } else {
@@ -149,7 +149,7 @@ impl Inner {
     }
 
     /// How many such requests a packet has room for.
-    pub(super) fn per_packet(&self, like: Like) -> u32 {
+    pub(super) fn per_packet(&self, like: PackKey) -> u32 {
         let op = match like.read {
             true => ReqOp::Read { address: 0 },
             false => self.write_op(0, like.len),
@@ -175,7 +175,7 @@ impl Inner {
             WorkOp::Send { imm } => {
                 // Not of what follows: where the first part was refused, that has to be, too.
                 let start = start && submitted == 0;
-                self.message_op(dest, submitted, total, Mark { imm, solicited }, start)
+                self.message_op(dest, submitted, total, MsgAttrs { imm, solicited }, start)
             }
             WorkOp::SendKeyed { key, offset } => ReqOp::Send {
                 key,
@@ -330,7 +330,7 @@ impl Inner {
         let mut works = active.more;
         works.push_front(active.work);
         let mut again = List::new();
-        let mut endings = Endings::new();
+        let mut endings = CompletionBatch::new();
         let mut number = 0u32;
         while let Some(work) = works.pop_front() {
             let first = number;
@@ -406,10 +406,10 @@ impl Inner {
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
         };
-        let patient = || match work.ticket.patience() {
-            Patience::Endless => true,
-            Patience::Limited => work.count_refusal() < ORPHAN_REFUSALS,
-            Patience::Gone => false,
+        let patient = || match work.ticket.retry_policy() {
+            RetryPolicy::Unlimited => true,
+            RetryPolicy::Limited => work.count_refusal() < ORPHAN_REFUSALS,
+            RetryPolicy::Never => false,
         };
         self.is_running() && message && patient()
     }

@@ -4,7 +4,7 @@
 
 use super::{param, refused};
 use crate::{
-    conn::{Conn, ConnParams, ConnStats, Ends, PathParams, Start, PATHS_MAX},
+    conn::{Conn, ConnParams, ConnStats, PathEnds, PathParams, Start, PATHS_MAX},
     event::port_state,
     kapi::{
         errno::Refusal,
@@ -55,7 +55,7 @@ const PATH: EndsAttrs = EndsAttrs {
     lladdr: SUPERP_A_CONN_PATH_LLADDR,
 };
 
-fn put_ends(msg: &mut Message<'_>, net: Net, ends: &Ends, attrs: &EndsAttrs) -> Result {
+fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
     if ends.ifindex != 0 {
         msg.put_u32(attrs.ifindex, ends.ifindex)?;
         nl::with_device_name(net, ends.ifindex, |name| msg.put_text(attrs.ifname, name))

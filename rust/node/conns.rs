@@ -9,7 +9,7 @@ use kernel::{
 
 use super::{count, Node, Port, Settings};
 use crate::{
-    conn::{Conn, ConnParams, Ends, Identity, PathParams, Start},
+    conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Start},
     event::Event,
     kapi::{
         errno::{eaddrnotavail, Refusal},
@@ -184,13 +184,13 @@ impl Node {
     }
 
     /// The ends of a new connection's paths.
-    fn ends(&self, params: &ConnParams) -> Result<KVec<Ends>, Refusal> {
+    fn ends(&self, params: &ConnParams) -> Result<KVec<PathEnds>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
-        let mut paths: KVec<Ends> =
+        let mut paths: KVec<PathEnds> =
             KVec::with_capacity(params.paths.len(), GFP_KERNEL).map_err(no_memory)?;
         for path in params.paths.iter() {
             let ends = self.ends_of(params.encap, path)?;
-            let same = |other: &Ends| {
+            let same = |other: &PathEnds| {
                 (other.ifindex, other.local, other.remote)
                     == (ends.ifindex, ends.local, ends.remote)
             };
@@ -203,7 +203,7 @@ impl Node {
         Ok(paths)
     }
 
-    fn ends_of(&self, encap: Encap, params: &PathParams) -> Result<Ends, Refusal> {
+    fn ends_of(&self, encap: Encap, params: &PathParams) -> Result<PathEnds, Refusal> {
         let v4 = is_v4(&params.remote);
         if v4 && encap == Encap::Udp6 || !v4 && encap == Encap::Udp4 {
             return Err(Refusal::new(
@@ -228,7 +228,7 @@ impl Node {
             ));
         }
         let bits = self.param_get(params::NUM_CADDR_BITS);
-        Ok(Ends {
+        Ok(PathEnds {
             ifindex,
             local,
             remote: params.remote,
@@ -300,7 +300,7 @@ impl Node {
         }
     }
 
-    fn path_config(&self, id: &Identity, ends: &Ends) -> PathConfig {
+    fn path_config(&self, id: &Identity, ends: &PathEnds) -> PathConfig {
         let header = Sunh {
             traffic_class: id.tclass,
             next_header: crate::kapi::params::next_header(),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A packet, with its connection and the path that it came by.
-type Taken = (Arc<Conn>, usize, SkBuff);
+type Demuxed = (Arc<Conn>, usize, SkBuff);
 
 fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
     if !skb.may_pull(Sunh::LEN) {
@@ -40,7 +40,7 @@ impl Node {
     fn receive(
         &self,
         mut frames: Burst,
-        rx: impl Fn(SkBuff, Option<&Arc<Conn>>) -> Result<Option<Taken>, DropReason>,
+        rx: impl Fn(SkBuff, Option<&Arc<Conn>>) -> Result<Option<Demuxed>, DropReason>,
     ) {
         // As a rule they are all of one connection.
         let mut to: Option<(Arc<Conn>, usize)> = None;
@@ -97,7 +97,7 @@ impl Node {
         lite: bool,
         mut skb: SkBuff,
         last: Option<&Arc<Conn>>,
-    ) -> Result<Option<Taken>, DropReason> {
+    ) -> Result<Option<Demuxed>, DropReason> {
         let header = sunh_header(&mut skb)?;
         if let Some(route) = self.route_of(ifindex, &header) {
             self.one_by_one(skb, Sunh::LEN, |skb| {
@@ -161,7 +161,7 @@ impl Node {
         header: &UdpIp,
         mut skb: SkBuff,
         last: Option<&Arc<Conn>>,
-    ) -> Result<Option<Taken>, DropReason> {
+    ) -> Result<Option<Demuxed>, DropReason> {
         if let Some(to) = self.compress(ifindex, header) {
             self.one_by_one(skb, 0, |skb| self.pass_on(&to, skb));
             return Ok(None);

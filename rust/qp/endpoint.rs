@@ -13,7 +13,7 @@ use kernel::{
     },
 };
 
-use super::{error_of, Beside, EndpointInfo, Mark, MsgMeta, Refused};
+use super::{error_of, Ancillary, EndpointInfo, MsgAttrs, MsgMeta, RecvError};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -26,7 +26,7 @@ use crate::{
     proto::Code,
 };
 
-pub(crate) use ticket::{Done, Ticket};
+pub(crate) use ticket::{CompletionInfo, Ticket};
 
 /// The address that stands for none.
 pub(crate) const UNSPECIFIED: [u8; 16] = [0; 16];
@@ -87,15 +87,15 @@ impl Endpoint {
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
     /// carried for nothing. Any context up to softirq.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
         self.accepts(from)?;
         self.sock
             .with(|sk, _| match (sk.recv_closed(), sk.full()) {
-                (true, _) => Err(Refused::NoQp),
-                (false, true) => Err(Refused::NoBuffer),
+                (true, _) => Err(RecvError::NoQp),
+                (false, true) => Err(RecvError::NoBuffer),
                 (false, false) => Ok(()),
             })
-            .unwrap_or(Err(Refused::NoQp))
+            .unwrap_or(Err(RecvError::NoQp))
     }
 
     /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
@@ -104,21 +104,22 @@ impl Endpoint {
         &self,
         from: &MsgMeta,
         message: SkBuff,
-        beside: Beside,
-    ) -> Result<(), Refused> {
+        ancillary: Ancillary,
+    ) -> Result<(), RecvError> {
         self.accepts(from)?;
         let mut source = From {
             addr: from.remote,
             cid: from.cid,
             ..From::default()
         };
-        match beside {
-            Beside::Mark(Mark { imm: None, .. }) => {}
-            Beside::Mark(Mark { imm: Some(imm), .. }) | Beside::Written { imm, .. } => {
+        match ancillary {
+            Ancillary::MsgAttrs(MsgAttrs { imm: None, .. }) => {}
+            Ancillary::MsgAttrs(MsgAttrs { imm: Some(imm), .. })
+            | Ancillary::Written { imm, .. } => {
                 source.imm = imm;
                 source.has_imm = true;
             }
-            Beside::Placed {
+            Ancillary::Placed {
                 key,
                 offset,
                 length,
@@ -137,21 +138,21 @@ impl Endpoint {
                 self.rx_messages.add(1, Relaxed);
                 Ok(())
             }
-            Some(Err(e)) if e == enobufs() => Err(Refused::NoBuffer),
-            Some(Err(_)) | None => Err(Refused::NoQp),
+            Some(Err(e)) if e == enobufs() => Err(RecvError::NoBuffer),
+            Some(Err(_)) | None => Err(RecvError::NoQp),
         }
     }
 
     /// A bound address is the one to be sent to; a connected socket hears only its peer, over
     /// whatever connection.
-    fn accepts(&self, from: &MsgMeta) -> Result<(), Refused> {
+    fn accepts(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let names = *self.names.lock();
         let local = names.local == UNSPECIFIED || names.local == from.local;
         let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
         if local && peer {
             Ok(())
         } else {
-            Err(Refused::NoQp)
+            Err(RecvError::NoQp)
         }
     }
 
@@ -222,7 +223,7 @@ impl Endpoint {
         sk: &Sock,
         rcu: &rcu::Guard,
         buffer: SkBuff,
-        what: Done,
+        what: CompletionInfo,
         code: Option<Code>,
     ) {
         let record = CompletionRecord {

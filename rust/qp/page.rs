@@ -46,7 +46,7 @@ impl Page {
     }
 
     /// Queue pair `qp` has to be looked at again.
-    pub(crate) fn set_bell(&self, qp: u32) {
+    pub(crate) fn set_doorbell(&self, qp: u32) {
         self.bits.set_bell(qp);
     }
 

@@ -19,7 +19,7 @@ use kernel::{
 use super::{
     error_of,
     page::Page,
-    work::{Patience, Spent},
+    work::{Recycled, RetryPolicy},
     Cq, EndpointInfo, LocalRegions, Srq,
 };
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
 
 pub(crate) use receive::{Bytes, Claim};
 use receive::{Receive, Receiving, Source};
-pub(crate) use ticket::{Ended, Endings, Ticket};
+pub(crate) use ticket::{CompletedRange, CompletionBatch, Ticket};
 
 /// Entries that are copied, and promised completions, at a go.
 pub(crate) const BATCH: u32 = 32;
@@ -59,12 +59,12 @@ pub(crate) struct Slot {
 }
 
 /// Submissions that have not completed, in their order.
-pub(crate) struct Flight {
+pub(crate) struct Inflight {
     /// By their place in the ring.
     slots: KVVec<Slot>,
     /// The oldest; what the program sees is a copy.
     pub(crate) head: u32,
-    pub(crate) bell: Bell,
+    pub(crate) doorbell: Doorbell,
     /// What had been taken in when the kernel looked last by itself.
     pub(crate) seen: Option<u32>,
     /// A thread watches the ring.
@@ -74,10 +74,10 @@ pub(crate) struct Flight {
     /// Nobody wants to know any more.
     pub(crate) closed: bool,
     /// Works that have ended, for those to come, until it is closed: they hold the queue pair.
-    pub(crate) spent: KVVec<Spent>,
+    pub(crate) recycled: KVVec<Recycled>,
 }
 
-impl Flight {
+impl Inflight {
     pub(crate) fn slot(&mut self, index: u32) -> Option<&mut Slot> {
         let mask = self.slots.len().wrapping_sub(1);
         self.slots.get_mut(index as usize & mask)
@@ -85,39 +85,40 @@ impl Flight {
 
     /// What the program sees.
     pub(crate) fn flags(&self) -> u32 {
-        let bell = match self.bell {
+        let doorbell = match self.doorbell {
             _ if self.watched => 0,
-            Bell::Needed => uapi::SUPERP_RING_NEED_WAKEUP,
-            Bell::Taking => 0,
-            Bell::Later => uapi::SUPERP_RING_LATER,
+            Doorbell::Required => uapi::SUPERP_RING_NEED_WAKEUP,
+            Doorbell::Polling => 0,
+            Doorbell::Timer => uapi::SUPERP_RING_LATER,
         };
-        bell | if self.failed {
-            uapi::SUPERP_RING_ERROR
-        } else {
-            0
-        }
+        doorbell
+            | if self.failed {
+                uapi::SUPERP_RING_ERROR
+            } else {
+                0
+            }
     }
 }
 
 /// What the program has to do for new entries to be taken in, unless a thread watches.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) enum Bell {
+pub(crate) enum Doorbell {
     /// Ring.
-    Needed,
+    Required,
     /// Nothing: they are being taken in.
-    Taking,
+    Polling,
     /// Nothing: the kernel looks by itself, soon. A doorbell has it look at once.
-    Later,
+    Timer,
 }
 
 /// What takes submissions in.
-pub(crate) struct Taking {
+pub(crate) struct SqConsumer {
     /// Private copies of those that are being taken in, room for `BATCH`.
     pub(crate) entries: KVec<Sqe>,
     /// The same as that of the flight, whose lock this saves.
     pub(crate) watched: bool,
     /// Works for what is taken in: those of the flight, from time to time.
-    pub(crate) spent: KVVec<Spent>,
+    pub(crate) recycled: KVVec<Recycled>,
 }
 
 /// One queue pair of a context.
@@ -135,11 +136,11 @@ pub(crate) struct Queue {
     pub(crate) peer: SpinLockBh<Option<Peer>>,
     /// Held while submissions are taken in.
     #[pin]
-    pub(crate) taking: Mutex<Taking>,
-    /// The next submission; written with `taking` held.
+    pub(crate) consumer: Mutex<SqConsumer>,
+    /// The next submission; written with `consumer` held.
     pub(crate) taken: Atomic<u32>,
     /// What was submitted behind this place is flushed if it has not begun; above all places until something
-    /// fails. Written under the lock of `flight`.
+    /// fails. Written under the lock of `inflight`.
     flushed: Atomic<u64>,
     /// Looks at the ring after a doorbell that more was to follow.
     #[pin]
@@ -147,7 +148,7 @@ pub(crate) struct Queue {
     #[pin]
     pub(crate) look: workqueue::Work<Queue>,
     #[pin]
-    pub(crate) flight: SpinLockBh<Flight>,
+    pub(crate) inflight: SpinLockBh<Inflight>,
     #[pin]
     receiving: SpinLockBh<Receiving>,
 }
@@ -204,21 +205,21 @@ impl Queue {
             }),
             None => None,
         };
-        let flight = Flight {
+        let inflight = Inflight {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
-            bell: Bell::Needed,
+            doorbell: Doorbell::Required,
             seen: None,
             watched: false,
             failed: false,
             closed: false,
-            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+            recycled: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
-        sq.set_flags(flight.flags());
-        let taking = Taking {
+        sq.set_flags(inflight.flags());
+        let consumer = SqConsumer {
             entries: KVec::from_elem(Sqe::default(), BATCH as usize, GFP_KERNEL_ACCOUNT)?,
             watched: false,
-            spent: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
+            recycled: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
@@ -231,12 +232,12 @@ impl Queue {
                 tx_messages: Atomic::new(0),
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
-                taking <- new_mutex!(taking, "superp_ring_taking"),
+                consumer <- new_mutex!(consumer, "superp_ring_taking"),
                 taken: Atomic::new(0),
                 flushed: Atomic::new(u64::MAX),
                 timer <- Timer::new(),
                 look <- new_work!("superp_ring_look"),
-                flight <- new_spinlock_bh!(flight, "superp_ring_flight"),
+                inflight <- new_spinlock_bh!(inflight, "superp_ring_flight"),
                 receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
             }),
             GFP_KERNEL,
@@ -275,13 +276,13 @@ impl Queue {
 
     /// When this returns, no completion follows and no message is put in. Process context, once.
     pub(crate) fn close(&self) {
-        let spent = {
-            let mut flight = self.flight.lock();
-            flight.closed = true;
-            core::mem::take(&mut flight.spent)
+        let recycled = {
+            let mut inflight = self.inflight.lock();
+            inflight.closed = true;
+            core::mem::take(&mut inflight.recycled)
         };
-        drop(spent);
-        self.taking.lock().spent = KVVec::new();
+        drop(recycled);
+        self.consumer.lock().recycled = KVVec::new();
         self.timer.cancel_sync();
         self.receiving.lock().close();
         self.send_cq.users.leave();
@@ -290,22 +291,22 @@ impl Queue {
         }
     }
 
-    /// Submissions have ended, with these outcomes; their works are taken out of `spent` for those to come.
+    /// Submissions have ended, with these outcomes; their works are taken out of `recycled` for those to come.
     /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
     /// held.
-    pub(crate) fn complete(&self, ended: &[Ended], spent: &mut [Option<Spent>]) {
-        let mut flight = self.flight.lock();
-        let closed = flight.closed;
+    pub(crate) fn complete(&self, ended: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
+        let mut inflight = self.inflight.lock();
+        let closed = inflight.closed;
         if !closed {
-            for work in spent.iter_mut().filter_map(Option::take) {
+            for work in recycled.iter_mut().filter_map(Option::take) {
                 // There is room: each was taken in from an entry of the ring.
-                let _ = flight.spent.push_within_capacity(work);
+                let _ = inflight.recycled.push_within_capacity(work);
             }
         }
         let mut fails = false;
         for ended in ended {
             for i in 0..ended.count {
-                if let Some(slot) = flight.slot(ended.first.wrapping_add(i)) {
+                if let Some(slot) = inflight.slot(ended.first.wrapping_add(i)) {
                     slot.outcome = Some(ended.outcome);
                 }
             }
@@ -314,14 +315,16 @@ impl Queue {
                 fails = true;
             }
         }
-        fails &= !flight.failed;
+        fails &= !inflight.failed;
         if fails {
-            self.set_failed(&mut flight);
+            self.set_failed(&mut inflight);
         }
-        let mut head = flight.head;
+        let mut head = inflight.head;
         let mut cq = self.send_cq.redeem();
         loop {
-            let Some(slot) = flight.slot(head) else { break };
+            let Some(slot) = inflight.slot(head) else {
+                break;
+            };
             let Some(outcome) = slot.outcome.take() else {
                 break;
             };
@@ -338,20 +341,20 @@ impl Queue {
         // Before the completions: who takes one may use its slot.
         self.sq.set_consumer(head);
         cq.finish();
-        flight.head = head;
-        drop(flight);
+        inflight.head = head;
+        drop(inflight);
         if fails {
             self.flush_receives();
         }
     }
 
-    /// As [`super::work::Ticket::patience`].
-    pub(crate) fn patience(&self) -> Patience {
-        let flight = self.flight.lock();
-        match (flight.failed, flight.closed) {
-            (true, _) => Patience::Gone,
-            (_, true) => Patience::Limited,
-            _ => Patience::Endless,
+    /// As [`super::work::Ticket::retry_policy`].
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
+        let inflight = self.inflight.lock();
+        match (inflight.failed, inflight.closed) {
+            (true, _) => RetryPolicy::Never,
+            (_, true) => RetryPolicy::Limited,
+            _ => RetryPolicy::Unlimited,
         }
     }
 
@@ -371,12 +374,12 @@ impl Queue {
         }
     }
 
-    fn set_failed(&self, flight: &mut GuardBh<'_, Flight>) {
-        flight.failed = true;
-        self.sq.set_flags(flight.flags());
+    fn set_failed(&self, inflight: &mut GuardBh<'_, Inflight>) {
+        inflight.failed = true;
+        self.sq.set_flags(inflight.flags());
     }
 
-    /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `flight` is held.
+    /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `inflight` is held.
     fn note_failure(&self, index: u32) {
         if !self.is_flushed(index) {
             self.flushed.store(index.into(), Relaxed);
@@ -386,7 +389,7 @@ impl Queue {
     /// What was submitted behind `index` is not to begin. Any context up to softirq, a connection's lock may
     /// be held.
     pub(crate) fn flush_behind(&self, index: u32) {
-        let _flight = self.flight.lock();
+        let _flight = self.inflight.lock();
         self.note_failure(index);
     }
 
@@ -400,10 +403,10 @@ impl Queue {
 
     /// Enters the error state; what has not begun yet is flushed. Any context up to softirq.
     pub(crate) fn fail(&self) {
-        let mut flight = self.flight.lock();
-        self.note_failure(flight.head.wrapping_sub(1));
-        self.set_failed(&mut flight);
-        drop(flight);
+        let mut inflight = self.inflight.lock();
+        self.note_failure(inflight.head.wrapping_sub(1));
+        self.set_failed(&mut inflight);
+        drop(inflight);
         self.flush_receives();
     }
 
@@ -423,7 +426,7 @@ impl Queue {
     /// What there is to tell. Any context.
     pub(crate) fn info(&self) -> EndpointInfo {
         let peer = *self.peer.lock();
-        let head = self.flight.lock().head;
+        let head = self.inflight.lock().head;
         EndpointInfo {
             cid: peer.map(|peer| peer.cid),
             remote: peer.map_or([0; 16], |peer| peer.addr),

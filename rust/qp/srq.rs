@@ -7,7 +7,7 @@ use kernel::{
     sync::{Arc, SetOnce},
 };
 
-use super::{users::Users, Refused};
+use super::{users::Users, RecvError};
 use crate::kapi::{
     compat::smp_mb,
     event::EventFd,
@@ -17,14 +17,14 @@ use crate::kapi::{
 };
 
 /// A receive entry that has been taken out: a private copy.
-pub(crate) struct Taken {
+pub(crate) struct SrqEntry {
     pub(crate) entry: Rqe,
     /// How many of the segments the entry has, as far as the ring has room for them.
     count: u32,
     segments: [Segment; uapi::SUPERP_MAX_SEGMENTS as usize],
 }
 
-impl Taken {
+impl SrqEntry {
     /// Segment `number`; `None` if the entry has not so many.
     pub(crate) fn segment(&self, number: u32) -> Option<Segment> {
         let segment = self.segments.get(number as usize)?;
@@ -98,12 +98,12 @@ impl Srq {
     /// # Errors
     ///
     /// `NoBuffer`: there is none any more.
-    pub(crate) fn take(&self) -> Result<Taken, Refused> {
+    pub(crate) fn take(&self) -> Result<SrqEntry, RecvError> {
         let mut consumer = self.consumer.lock();
         let index = *consumer;
         let ready = self.ring.producer().wrapping_sub(index);
         if ready == 0 || ready > self.ring.entries() {
-            return Err(Refused::NoBuffer);
+            return Err(RecvError::NoBuffer);
         }
         let entry = self.ring.read(index);
         let mut segments = [Segment::default(); uapi::SUPERP_MAX_SEGMENTS as usize];
@@ -126,7 +126,7 @@ impl Srq {
                 eventfd.signal();
             }
         }
-        Ok(Taken {
+        Ok(SrqEntry {
             entry,
             count,
             segments,

@@ -19,7 +19,7 @@ use crate::{
         net::random,
         timer,
     },
-    proto::{Code, Departed},
+    proto::{Code, TimeWait},
     slabs::Kernel,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Table {
     by_qpn: RcuMap<Qp>,
     /// Numbers of those that have ended lately. Under the lock of at most one connection.
     #[pin]
-    departed: SpinLockBh<Departed<Kernel>>,
+    time_wait: SpinLockBh<TimeWait<Kernel>>,
 }
 
 /// Takes the number of `qp` away. Gives it, and whether connections keep parts of messages to it.
@@ -51,7 +51,7 @@ impl Table {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             by_qpn <- RcuMap::new(),
-            departed <- new_spinlock_bh!(Departed::new().ok_or(ENOMEM)?, "superp_departed"),
+            time_wait <- new_spinlock_bh!(TimeWait::new().ok_or(ENOMEM)?, "superp_time_wait"),
         })
     }
 
@@ -95,9 +95,9 @@ impl Table {
 
     /// The queue pair of a context is about to end: what peers send there from now on waits, until they
     /// have had time to end, too. One that took nothing in is not missed. Process context.
-    pub(crate) fn departs(&self, qp: &Qp) {
+    pub(crate) fn enter_time_wait(&self, qp: &Qp) {
         if qp.ring().is_some_and(|queue| queue.receives()) {
-            self.departed.lock().put(qp.qpn(), timer::now());
+            self.time_wait.lock().put(qp.qpn(), timer::now());
         }
     }
 
@@ -132,7 +132,7 @@ impl Table {
     /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
     /// connection's lock may be held.
     pub(crate) fn missing(&self, qpn: u32) -> Code {
-        match self.departed.lock().contains(qpn, timer::now()) {
+        match self.time_wait.lock().contains(qpn, timer::now()) {
             true => Code::NO_RECEIVE_BUFFER,
             false => Code::NO_QUEUE_PAIR,
         }

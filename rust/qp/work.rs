@@ -106,23 +106,23 @@ impl Ticket {
     }
 
     /// Whether a message that finds no buffer goes again. Any context.
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
         match self {
-            Self::Socket(ticket) => ticket.patience(),
-            Self::Ring(ticket) => ticket.patience(),
+            Self::Socket(ticket) => ticket.retry_policy(),
+            Self::Ring(ticket) => ticket.retry_policy(),
         }
     }
 }
 
 /// How often a message that the peer has no buffer for goes again.
 #[derive(Copy, Clone)]
-pub(crate) enum Patience {
+pub(crate) enum RetryPolicy {
     /// As often as it takes.
-    Endless,
+    Unlimited,
     /// For a while: its socket or queue pair has ended.
     Limited,
     /// Never: its queue pair is in the error state.
-    Gone,
+    Never,
 }
 
 /// Bytes of a submission entry that may be data.
@@ -146,22 +146,22 @@ impl FlowId {
 
 /// What requests that share a packet have in common [proto 4.18].
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(crate) struct Like {
+pub(crate) struct PackKey {
     /// Otherwise a write.
     pub(crate) read: bool,
     /// Bytes of each; of a write up to [`COPY_MAX`].
     pub(crate) len: u32,
 }
 
-impl Like {
+impl PackKey {
     /// Whether there may be several. Data of writes is copied then; a read has none in its packet.
-    fn new(op: WorkOp, len: u32) -> Option<Like> {
+    fn new(op: WorkOp, len: u32) -> Option<PackKey> {
         let (read, most) = match op {
             WorkOp::Write { imm: None, .. } => (false, COPY_MAX),
             WorkOp::Read { .. } => (true, u32::MAX),
             _ => return None,
         };
-        (1..=most).contains(&len).then_some(Like { read, len })
+        (1..=most).contains(&len).then_some(PackKey { read, len })
     }
 }
 
@@ -204,9 +204,9 @@ pub(crate) struct Request {
 impl Request {
     /// What other requests must have in common with it to be one work with it, all in one packet, if there
     /// may be any.
-    pub(crate) fn like(&self) -> Option<Like> {
+    pub(crate) fn like(&self) -> Option<PackKey> {
         let joins = !self.fence && matches!(self.local, Local::Region(..));
-        Like::new(self.op, self.len).filter(|_| joins)
+        PackKey::new(self.op, self.len).filter(|_| joins)
     }
 }
 
@@ -254,14 +254,14 @@ pub(crate) struct Work {
 }
 
 /// A completed work of a ring, whose memory and ticket are for another one of the same ring.
-pub(crate) type Spent = Pin<UniqueArc<Work>>;
+pub(crate) type Recycled = Pin<UniqueArc<Work>>;
 
 /// A work that is not posted yet.
-pub(crate) struct Draft(Pin<UniqueArc<Work>>);
+pub(crate) struct UnpostedWork(Pin<UniqueArc<Work>>);
 
-impl Draft {
+impl UnpostedWork {
     /// A new request. Process context.
-    pub(crate) fn new(ticket: Ticket, request: Request) -> Result<Draft> {
+    pub(crate) fn new(ticket: Ticket, request: Request) -> Result<UnpostedWork> {
         let Request {
             dest,
             op,
@@ -293,12 +293,12 @@ impl Draft {
             }),
             GFP_KERNEL_ACCOUNT,
         );
-        work.map(Draft)
+        work.map(UnpostedWork)
     }
 
-    /// As [`Draft::new`], in the memory of a [`Spent`] one, for entry `index` of the same ring.
-    pub(crate) fn renew(mut spent: Spent, index: u32, request: Request) -> Draft {
-        let this = spent.as_mut().project();
+    /// As [`UnpostedWork::new`], in the memory of a [`Recycled`] one, for entry `index` of the same ring.
+    pub(crate) fn renew(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
+        let this = recycled.as_mut().project();
         if let Ticket::Ring(ticket) = this.ticket {
             ticket.renew(index);
         }
@@ -314,7 +314,7 @@ impl Draft {
         this.again.store(false, Relaxed);
         this.refused.store(0, Relaxed);
         this.placed.store(0, Relaxed);
-        Draft(spent)
+        UnpostedWork(recycled)
     }
 
     /// Adds the next entry of the ring, a request that is like the others [`Request::like`]: of the RMA
@@ -339,9 +339,9 @@ impl Draft {
     }
 }
 
-impl From<Draft> for ListArc<Work> {
-    fn from(draft: Draft) -> Self {
-        ListArc::from(draft.0)
+impl From<UnpostedWork> for ListArc<Work> {
+    fn from(work: UnpostedWork) -> Self {
+        ListArc::from(work.0)
     }
 }
 
@@ -354,7 +354,7 @@ impl_list_item! {
 
 impl Work {
     /// Gives back the memory that a completed work is about. `None`: its own, too. Any context.
-    pub(crate) fn spend(work: ListArc<Work>) -> Option<Spent> {
+    pub(crate) fn recycle(work: ListArc<Work>) -> Option<Recycled> {
         let mut work = Arc::into_unique_or_drop(work.into_arc())?;
         *work.as_mut().project().local = Local::None;
         Some(work)
@@ -364,7 +364,7 @@ impl Work {
     /// connection's lock may be held.
     pub(crate) fn complete_with(
         work: ListArc<Work>,
-        others: &mut queue::Endings,
+        others: &mut queue::CompletionBatch,
         outcome: Result<(), Code>,
     ) {
         match &work.ticket {
@@ -376,7 +376,9 @@ impl Work {
     /// Completes a work that was done, as [`Work::complete_with`].
     pub(crate) fn complete_done(work: ListArc<Work>) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => queue::Endings::one(work, Ok(())),
+            Ticket::Ring(_) if work.refusal().is_none() => {
+                queue::CompletionBatch::one(work, Ok(()))
+            }
             _ => work.complete(Ok(())),
         }
     }
@@ -393,9 +395,9 @@ impl Work {
     }
 
     /// Whether it may share a packet with its like. Of a socket, only once.
-    pub(crate) fn like(&self) -> Option<Like> {
+    pub(crate) fn like(&self) -> Option<PackKey> {
         let alone = self.again.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
-        Like::new(self.op, self.len).filter(|_| !alone)
+        PackKey::new(self.op, self.len).filter(|_| !alone)
     }
 
     /// Requests of it that are carried out, together.

@@ -184,13 +184,13 @@ impl<O: Owner> Table<O> {
 /// The region that was found last: packets that come or go together are of the same one, as a rule.
 ///
 /// It lives as long as a section with bottom halves off, for which a release waits.
-pub(crate) struct Nearby<O: Owner> {
+pub(crate) struct RegionCache<O: Owner> {
     region: Option<Arc<Region<O>>>,
     /// Bytes that a peer has written to it, and that are not counted yet.
     written: u64,
 }
 
-impl<O: Owner> Nearby<O> {
+impl<O: Owner> RegionCache<O> {
     /// Nothing was found yet.
     pub(crate) const fn new() -> Self {
         Self {
@@ -228,7 +228,7 @@ impl<O: Owner> Nearby<O> {
     }
 }
 
-impl<O: Owner> Drop for Nearby<O> {
+impl<O: Owner> Drop for RegionCache<O> {
     fn drop(&mut self) {
         self.count();
     }

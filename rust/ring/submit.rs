@@ -8,7 +8,7 @@ use kernel::{
     workqueue::{impl_has_work, WorkItem},
 };
 
-use super::{entry, making::Making, node_of};
+use super::{builder::WorkBuilder, entry, node_of};
 use crate::{
     conn::Conn,
     kapi::{
@@ -19,8 +19,8 @@ use crate::{
     node::Node,
     proto::Code,
     qp::{
-        work::{self, Draft, Request},
-        Bell, Ended, Lookup, Queue, RingPeer, RingTicket, Slot, Taking, BATCH,
+        work::{self, Request, UnpostedWork},
+        CompletedRange, Doorbell, Lookup, Queue, RingPeer, RingTicket, Slot, SqConsumer, BATCH,
     },
 };
 
@@ -35,7 +35,7 @@ fn connection(node: &Node, peer: &RingPeer) -> Result<Arc<Conn>, Code> {
 }
 
 /// What a doorbell has left in a queue.
-pub(super) enum Left {
+pub(super) enum DoorbellResult {
     Nothing,
     /// A completion queue has no room.
     NoRoom,
@@ -46,94 +46,94 @@ pub(super) enum Left {
 impl Queue {
     /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
     /// rings. `more`: the program need not ring for what follows. Process context.
-    pub(super) fn serve(self: &Arc<Self>, node: &Node, more: bool) -> Left {
-        let mut taking = self.taking.lock();
+    pub(super) fn serve(self: &Arc<Self>, node: &Node, more: bool) -> DoorbellResult {
+        let mut consumer = self.consumer.lock();
         loop {
-            self.set_bell(Bell::Taking);
-            let all = self.take_in(node, &mut taking);
+            self.set_doorbell(Doorbell::Polling);
+            let all = self.take_in(node, &mut consumer);
             if all && more {
                 self.look_later();
             } else {
-                self.set_bell(Bell::Needed);
+                self.set_doorbell(Doorbell::Required);
             }
             // The program stores the producer, then looks at the flags; here it is the other way round.
             smp_mb();
             if !all {
-                return Left::NoRoom;
+                return DoorbellResult::NoRoom;
             }
             let taken = self.taken.load(Relaxed);
             if self.sq.producer() == taken || !self.is_sound(taken) {
                 break;
             }
             if kernel::current!().signal_pending() {
-                return Left::Signal;
+                return DoorbellResult::Signal;
             }
             defer::resched();
         }
-        drop(taking);
+        drop(consumer);
         self.flushed()
     }
 
     /// Flushes the receive ring if the queue pair is in the error state.
-    fn flushed(&self) -> Left {
-        if self.flight.lock().failed && !self.flush_receives() {
-            return Left::NoRoom;
+    fn flushed(&self) -> DoorbellResult {
+        if self.inflight.lock().failed && !self.flush_receives() {
+            return DoorbellResult::NoRoom;
         }
-        Left::Nothing
+        DoorbellResult::Nothing
     }
 
     /// Looks at the submission ring once, and takes in what is there. The program need not ring for new
     /// entries until [`Queue::unwatch`]. Process context.
     pub(super) fn watch(self: &Arc<Self>, node: &Node) {
-        let mut taking = self.taking.lock();
-        if !taking.watched {
-            self.set_watched(&mut taking, true);
+        let mut consumer = self.consumer.lock();
+        if !consumer.watched {
+            self.set_watched(&mut consumer, true);
         }
         if self.sq.producer() != self.taken.load(Relaxed) {
             // What finds no room is tried again.
-            self.take_in(node, &mut taking);
+            self.take_in(node, &mut consumer);
         }
     }
 
     /// Nobody watches any more: takes in what the program did not ring for, once. For what comes later it
     /// rings, or this would go on for as long as it submits. Process context.
-    pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> Left {
-        let mut taking = self.taking.lock();
-        self.set_watched(&mut taking, false);
+    pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> DoorbellResult {
+        let mut consumer = self.consumer.lock();
+        self.set_watched(&mut consumer, false);
         // The program stores the producer, then looks at the flags; here it is the other way round.
         smp_mb();
-        if !self.take_in(node, &mut taking) {
-            return Left::NoRoom;
+        if !self.take_in(node, &mut consumer) {
+            return DoorbellResult::NoRoom;
         }
-        drop(taking);
+        drop(consumer);
         self.flushed()
     }
 
-    fn set_watched(&self, taking: &mut Taking, watched: bool) {
-        taking.watched = watched;
-        let mut flight = self.flight.lock();
-        flight.watched = watched;
-        self.sq.set_flags(flight.flags());
+    fn set_watched(&self, consumer: &mut SqConsumer, watched: bool) {
+        consumer.watched = watched;
+        let mut inflight = self.inflight.lock();
+        inflight.watched = watched;
+        self.sq.set_flags(inflight.flags());
     }
 
-    fn set_bell(&self, bell: Bell) {
-        let mut flight = self.flight.lock();
-        flight.bell = bell;
-        self.sq.set_flags(flight.flags());
+    fn set_doorbell(&self, doorbell: Doorbell) {
+        let mut inflight = self.inflight.lock();
+        inflight.doorbell = doorbell;
+        self.sq.set_flags(inflight.flags());
     }
 
     /// Has the timer look at the ring for as long as the program rings now and then.
     fn look_later(self: &Arc<Self>) {
-        let mut flight = self.flight.lock();
-        flight.bell = Bell::Needed;
-        if !flight.closed && !flight.failed {
-            flight.bell = Bell::Later;
-            flight.seen = None;
+        let mut inflight = self.inflight.lock();
+        inflight.doorbell = Doorbell::Required;
+        if !inflight.closed && !inflight.failed {
+            inflight.doorbell = Doorbell::Timer;
+            inflight.seen = None;
             let now = timer::now();
             self.timer
                 .start_abs(self, now, now.saturating_add(LOOK_AGAIN));
         }
-        self.sq.set_flags(flight.flags());
+        self.sq.set_flags(inflight.flags());
     }
 
     /// Whether the producer index is one that it can be.
@@ -143,13 +143,13 @@ impl Queue {
     }
 
     fn is_sound_index(&self, producer: u32, next: u32) -> bool {
-        let head = self.flight.lock().head;
+        let head = self.inflight.lock().head;
         let entries = self.sq.entries();
         producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
     }
 
     /// Takes in what is in the submission ring; `false` if something is left for want of room.
-    fn take_in(self: &Arc<Self>, node: &Node, taking: &mut Taking) -> bool {
+    fn take_in(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
         let producer = self.sq.producer();
         if !self.is_sound_index(producer, self.taken.load(Relaxed)) {
             self.fail();
@@ -162,14 +162,14 @@ impl Queue {
             None => Err(Code::NO_QUEUE_PAIR),
         };
         let mut regions = self.regions.lookup();
-        let mut making = Making::new(producer);
+        let mut builder = WorkBuilder::new(producer);
         loop {
             let left = producer.wrapping_sub(self.taken.load(Relaxed));
             let wanted = left.min(BATCH);
             let promised = self.send_cq.reserve(wanted);
-            self.take_some(promised, taking, &conn, qpn, &mut regions, &mut making);
+            self.take_some(promised, consumer, &conn, qpn, &mut regions, &mut builder);
             let last = promised < wanted || promised == left;
-            let mut works = making.take(last);
+            let mut works = builder.take(last);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
                 // What it does not take completes as aborted when it is dropped.
                 let _ = conn.post_all(&mut works);
@@ -187,23 +187,23 @@ impl Queue {
     fn take_some(
         self: &Arc<Self>,
         n: u32,
-        taking: &mut Taking,
+        consumer: &mut SqConsumer,
         conn: &Result<Arc<Conn>, Code>,
         qpn: u32,
         regions: &mut Lookup<'_>,
-        making: &mut Making,
+        builder: &mut WorkBuilder,
     ) {
         let first = self.taken.load(Relaxed);
         self.taken.store(first.wrapping_add(n), Relaxed);
-        let mut flight = self.flight.lock();
-        let mut failed = flight.failed;
-        if taking.spent.is_empty() {
-            core::mem::swap(&mut taking.spent, &mut flight.spent);
+        let mut inflight = self.inflight.lock();
+        let mut failed = inflight.failed;
+        if consumer.recycled.is_empty() {
+            core::mem::swap(&mut consumer.recycled, &mut inflight.recycled);
         }
-        for (i, entry) in (0..n).zip(&mut taking.entries) {
+        for (i, entry) in (0..n).zip(&mut consumer.entries) {
             let index = first.wrapping_add(i);
             self.sq.read_into(index, entry);
-            if let Some(slot) = flight.slot(index) {
+            if let Some(slot) = inflight.slot(index) {
                 *slot = Slot {
                     token: entry.token,
                     len: entry.length,
@@ -213,9 +213,9 @@ impl Queue {
                 };
             }
         }
-        drop(flight);
-        for (i, entry) in (0..n).zip(&taking.entries) {
-            if !failed && making.join(entry, regions) {
+        drop(inflight);
+        for (i, entry) in (0..n).zip(&consumer.entries) {
+            if !failed && builder.join(entry, regions) {
                 continue;
             }
             let index = first.wrapping_add(i);
@@ -239,25 +239,25 @@ impl Queue {
                         solicited: entry::is_solicited(entry),
                     };
                     let like = request.like();
-                    let draft = match taking.spent.pop() {
-                        Some(spent) => Ok(Draft::renew(spent, index, request)),
+                    let work = match consumer.recycled.pop() {
+                        Some(recycled) => Ok(UnpostedWork::renew(recycled, index, request)),
                         // Without memory the ticket is dropped, which completes it as aborted.
                         None => {
                             let ticket = RingTicket::new(self, index);
-                            Draft::new(work::Ticket::Ring(ticket), request)
+                            UnpostedWork::new(work::Ticket::Ring(ticket), request)
                         }
                     };
-                    match (draft, like, conn) {
-                        (Ok(draft), Some(like), Ok(conn)) => {
-                            making.begin(draft, index, entry, like, conn);
+                    match (work, like, conn) {
+                        (Ok(work), Some(like), Ok(conn)) => {
+                            builder.begin(work, index, entry, like, conn);
                         }
-                        (Ok(draft), ..) => making.push(draft),
+                        (Ok(work), ..) => builder.push(work),
                         (Err(_), ..) => failed = true,
                     }
                 }
                 Err(code) => {
                     failed = true;
-                    self.complete(&[Ended::one(index, Err(code))], &mut []);
+                    self.complete(&[CompletedRange::one(index, Err(code))], &mut []);
                 }
             }
         }
@@ -265,7 +265,7 @@ impl Queue {
 
     /// Enters the error state, and flushes what has not been taken in, as [`Queue::serve`]. Process
     /// context.
-    pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> Left {
+    pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> DoorbellResult {
         self.fail();
         self.serve(node, false)
     }
@@ -277,22 +277,22 @@ impl_has_work! {
 
 impl TimerCallback for Queue {
     fn expired(this: &Arc<Self>) {
-        let mut flight = this.flight.lock();
-        if flight.bell != Bell::Later || flight.closed {
+        let mut inflight = this.inflight.lock();
+        if inflight.doorbell != Doorbell::Timer || inflight.closed {
             return;
         }
         let taken = this.taken.load(Relaxed);
-        if flight.seen != Some(taken) {
-            flight.seen = Some(taken);
+        if inflight.seen != Some(taken) {
+            inflight.seen = Some(taken);
             let now = timer::now();
             this.timer
                 .start_abs(this, now, now.saturating_add(LOOK_AGAIN));
             return;
         }
         // For a whole period nobody has rung.
-        flight.bell = Bell::Needed;
-        this.sq.set_flags(flight.flags());
-        drop(flight);
+        inflight.doorbell = Doorbell::Required;
+        this.sq.set_flags(inflight.flags());
+        drop(inflight);
         // The program stores the producer, then looks at the flags; here it is the other way round.
         smp_mb();
         if this.sq.producer() != taken {
@@ -310,11 +310,11 @@ impl WorkItem for Queue {
         let Some(node) = node_of(&this.page) else {
             return;
         };
-        let mut taking = this.taking.lock();
-        let closed = this.flight.lock().closed;
-        if !closed && !this.take_in(&node, &mut taking) {
+        let mut consumer = this.consumer.lock();
+        let closed = this.inflight.lock().closed;
+        if !closed && !this.take_in(&node, &mut consumer) {
             // The next doorbell goes on with it.
-            this.page.set_bell(this.id);
+            this.page.set_doorbell(this.id);
         }
     }
 }

@@ -18,12 +18,12 @@ use crate::{
         sock::{Reserve, Sock},
     },
     proto::Code,
-    qp::{error_of, work::Patience},
+    qp::{error_of, work::RetryPolicy},
 };
 
 /// What completes, in the words of `struct superp_completion`.
 #[derive(Copy, Clone)]
-pub(crate) struct Done {
+pub(crate) struct CompletionInfo {
     pub(crate) token: u64,
     pub(crate) len: u32,
     pub(crate) op: u16,
@@ -45,7 +45,7 @@ const DONE: u32 = 2;
 pub(crate) struct Ticket {
     endpoint: Arc<Endpoint>,
     state: Atomic<u32>,
-    what: Done,
+    what: CompletionInfo,
     kind: Kind,
 }
 
@@ -56,7 +56,7 @@ impl Ticket {
         Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
-            what: Done {
+            what: CompletionInfo {
                 token: 0,
                 len,
                 op: 0,
@@ -65,7 +65,11 @@ impl Ticket {
         }
     }
 
-    pub(crate) fn request(endpoint: Arc<Endpoint>, sk: &Sock, what: Done) -> Result<Ticket> {
+    pub(crate) fn request(
+        endpoint: Arc<Endpoint>,
+        sk: &Sock,
+        what: CompletionInfo,
+    ) -> Result<Ticket> {
         let reserve = Reserve::new()?;
         if !endpoint.may_report(sk) {
             return Err(enobufs());
@@ -97,11 +101,11 @@ impl Ticket {
         Arc::as_ptr(&self.endpoint).addr()
     }
 
-    /// As [`crate::qp::work::Ticket::patience`].
-    pub(crate) fn patience(&self) -> Patience {
+    /// As [`crate::qp::work::Ticket::retry_policy`].
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
         match self.endpoint.sock.alive() {
-            true => Patience::Endless,
-            false => Patience::Limited,
+            true => RetryPolicy::Unlimited,
+            false => RetryPolicy::Limited,
         }
     }
 

@@ -8,7 +8,7 @@ use kernel::{
 };
 
 use super::{
-    super::{Beside, Cq, Mark, MsgMeta, Refused, Srq, MAX_MESSAGE},
+    super::{Ancillary, Cq, MsgAttrs, MsgMeta, RecvError, Srq, MAX_MESSAGE},
     Queue,
 };
 use crate::{
@@ -147,7 +147,7 @@ impl Queue {
                 &mut receiving,
                 token,
                 Err(Code::ABORTED),
-                Beside::Mark(Mark::default()),
+                Ancillary::MsgAttrs(MsgAttrs::default()),
             );
         }
         true
@@ -160,7 +160,7 @@ impl Queue {
         receiving: &mut GuardBh<'_, Receiving>,
         token: u64,
         outcome: Result<u32, Code>,
-        beside: Beside,
+        ancillary: Ancillary,
     ) {
         if let Some(ring) = rq.source.own() {
             receiving.consumer = receiving.consumer.wrapping_add(1);
@@ -168,87 +168,87 @@ impl Queue {
             ring.set_consumer(receiving.consumer);
         }
         let message = outcome.unwrap_or(0);
-        let (opcode, len, mark) = match beside {
-            Beside::Written {
+        let (opcode, len, attrs) = match ancillary {
+            Ancillary::Written {
                 imm,
                 solicited,
                 len,
             } => {
                 let imm = Some(imm);
-                (uapi::SUPERP_OP_RECV_WRITE, len, Mark { imm, solicited })
+                (uapi::SUPERP_OP_RECV_WRITE, len, MsgAttrs { imm, solicited })
             }
-            Beside::Mark(mark) => (uapi::SUPERP_OP_RECV, message, mark),
-            Beside::Placed { .. } => (uapi::SUPERP_OP_RECV, message, Mark::default()),
+            Ancillary::MsgAttrs(attrs) => (uapi::SUPERP_OP_RECV, message, attrs),
+            Ancillary::Placed { .. } => (uapi::SUPERP_OP_RECV, message, MsgAttrs::default()),
         };
         // CAST: The number of an opcode.
         let cqe = self.cqe(token, len, opcode as u8, outcome.err());
         let mut cq = rq.cq.redeem();
         let cqe = Cqe {
-            imm: mark.imm.unwrap_or(0),
+            imm: attrs.imm.unwrap_or(0),
             // CAST: A bit of few.
-            flags: mark.imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
+            flags: attrs.imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
             ..cqe
         };
-        cq.post(&cqe, mark.solicited);
+        cq.post(&cqe, attrs.solicited);
         cq.finish();
     }
 
     /// A connected queue pair hears only its peer; before, nobody.
-    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, Refused> {
-        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
+    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, RecvError> {
+        let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let peer = *self.peer.lock();
         match peer {
             Some(peer) if peer.addr == from.remote => Ok(rq),
-            Some(_) => Err(Refused::NoQp),
-            None if self.receiving.lock().failed => Err(Refused::NoQp),
-            None => Err(Refused::NoBuffer),
+            Some(_) => Err(RecvError::NoQp),
+            None if self.receiving.lock().failed => Err(RecvError::NoQp),
+            None => Err(RecvError::NoBuffer),
         }
     }
 
     /// Whether there is a receive entry, and room for its completion.
-    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), Refused> {
+    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), RecvError> {
         if receiving.failed || receiving.closed {
-            return Err(Refused::NoQp);
+            return Err(RecvError::NoQp);
         }
         let empty = match &rq.source {
             Source::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
             Source::Shared(srq) => srq.is_empty(),
         };
         if empty {
-            return Err(Refused::NoBuffer);
+            return Err(RecvError::NoBuffer);
         }
         Ok(())
     }
 
     /// As [`crate::qp::Qp::room`].
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), Refused> {
+    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let rq = self.accepts(from)?;
         self.ready(rq, &self.receiving.lock())?;
-        rq.cq.has_room().then_some(()).ok_or(Refused::NoBuffer)
+        rq.cq.has_room().then_some(()).ok_or(RecvError::NoBuffer)
     }
 
     /// The receiving half, when there is a receive entry; room is promised for its completion.
-    fn receive(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>), Refused> {
+    fn receive(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
         let rq = self.accepts(from)?;
         let receiving = self.receiving.lock();
         self.ready(rq, &receiving)?;
         if rq.source.is_wild(receiving.consumer) {
             drop(receiving);
             self.fail();
-            return Err(Refused::NoQp);
+            return Err(RecvError::NoQp);
         }
         match rq.cq.reserve(1) {
-            0 => Err(Refused::NoBuffer),
+            0 => Err(RecvError::NoBuffer),
             _ => Ok((rq, receiving)),
         }
     }
 
     /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
-    fn claimed(&self) -> Result<(&Receive, GuardBh<'_, Receiving>), Refused> {
-        let rq = self.rq.as_ref().ok_or(Refused::NoQp)?;
+    fn claimed(&self) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
+        let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let receiving = self.receiving.lock();
         if receiving.failed || receiving.closed {
-            return Err(Refused::NoQp);
+            return Err(RecvError::NoQp);
         }
         Ok((rq, receiving))
     }
@@ -260,19 +260,19 @@ impl Queue {
         mut receiving: GuardBh<'_, Receiving>,
         entry: &Rqe,
         code: Code,
-    ) -> Refused {
+    ) -> RecvError {
         self.received(
             rq,
             &mut receiving,
             entry.token,
             Err(code),
-            Beside::Mark(Mark::default()),
+            Ancillary::MsgAttrs(MsgAttrs::default()),
         );
         drop(receiving);
         self.fail();
         match code {
-            Code::RECEIVE_BUFFER_TOO_SHORT => Refused::TooLong,
-            _ => Refused::NoQp,
+            Code::RECEIVE_BUFFER_TOO_SHORT => RecvError::TooLong,
+            _ => RecvError::NoQp,
         }
     }
 
@@ -281,23 +281,30 @@ impl Queue {
         &self,
         from: &MsgMeta,
         message: Bytes<'_>,
-        beside: Beside,
-    ) -> Result<(), Refused> {
+        ancillary: Ancillary,
+    ) -> Result<(), RecvError> {
         // Its regions have not the right to receive.
-        if matches!(beside, Beside::Placed { .. }) {
-            return Err(Refused::NoQp);
+        if matches!(ancillary, Ancillary::Placed { .. }) {
+            return Err(RecvError::NoQp);
         }
         let (rq, receiving) = self.receive(from)?;
         match &rq.source {
             Source::Own(ring) => {
                 let index = receiving.consumer;
                 let segment = |number| ring.segment(index, number);
-                self.fill(rq, receiving, &ring.read(index), segment, message, beside)
+                self.fill(
+                    rq,
+                    receiving,
+                    &ring.read(index),
+                    segment,
+                    message,
+                    ancillary,
+                )
             }
             Source::Shared(srq) => {
                 let taken = srq.take().inspect_err(|_| rq.cq.redeem().release())?;
                 let segment = |number| taken.segment(number);
-                self.fill(rq, receiving, &taken.entry, segment, message, beside)
+                self.fill(rq, receiving, &taken.entry, segment, message, ancillary)
             }
         }
     }
@@ -311,13 +318,13 @@ impl Queue {
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
         message: Bytes<'_>,
-        beside: Beside,
-    ) -> Result<(), Refused> {
+        ancillary: Ancillary,
+    ) -> Result<(), RecvError> {
         let placed = buffer(entry, message.len as u64)
             .and_then(|len| self.place(entry, segment, 0, message).map(|()| len));
         match placed {
             Ok(len) => {
-                self.received(rq, &mut receiving, entry.token, Ok(len), beside);
+                self.received(rq, &mut receiving, entry.token, Ok(len), ancillary);
                 drop(receiving);
                 self.rx_messages.add(1, Relaxed);
                 Ok(())
@@ -332,12 +339,12 @@ impl Queue {
         self: &Arc<Self>,
         from: &MsgMeta,
         len: u32,
-    ) -> Result<Option<Claim>, Refused> {
+    ) -> Result<Option<Claim>, RecvError> {
         if self.shares() {
             return Ok(None);
         }
         let (rq, mut receiving) = self.receive(from)?;
-        let ring = rq.source.own().ok_or(Refused::NoQp)?;
+        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
         let index = receiving.consumer;
         let entry = ring.read(index);
         match buffer(&entry, len.into()) {
@@ -465,13 +472,13 @@ impl Claim {
     ///
     /// `NoQp`: they are not inside of the message; or the memory is not the program's any more, and
     /// the queue pair fails; or it has failed or ended before.
-    pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), Refused> {
+    pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), RecvError> {
         let end = first.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len.into()) {
-            return Err(Refused::NoQp);
+            return Err(RecvError::NoQp);
         }
         let (rq, receiving) = self.queue.claimed()?;
-        let ring = rq.source.own().ok_or(Refused::NoQp)?;
+        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
         let segment = |number| ring.segment(self.index, number);
         let placed = self
             .queue
@@ -483,11 +490,16 @@ impl Claim {
     }
 
     /// The message is whole: completes the entry. As [`Claim::put`].
-    pub(crate) fn finish(mut self, beside: Beside) -> Result<(), Refused> {
+    pub(crate) fn finish(mut self, ancillary: Ancillary) -> Result<(), RecvError> {
         let (rq, mut receiving) = self.queue.claimed()?;
         self.ended = true;
-        self.queue
-            .received(rq, &mut receiving, self.entry.token, Ok(self.len), beside);
+        self.queue.received(
+            rq,
+            &mut receiving,
+            self.entry.token,
+            Ok(self.len),
+            ancillary,
+        );
         drop(receiving);
         self.queue.rx_messages.add(1, Relaxed);
         Ok(())

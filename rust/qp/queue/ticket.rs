@@ -14,27 +14,27 @@ use kernel::{
 use super::Queue;
 use crate::{
     proto::Code,
-    qp::work::{self, Patience, Spent, Work},
+    qp::work::{self, Recycled, RetryPolicy, Work},
 };
 
 /// Submissions that follow each other, and their outcome.
 #[derive(Copy, Clone)]
-pub(crate) struct Ended {
+pub(crate) struct CompletedRange {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) outcome: Result<(), Code>,
 }
 
-impl Ended {
-    const NONE: Ended = Ended {
+impl CompletedRange {
+    const NONE: CompletedRange = CompletedRange {
         first: 0,
         count: 0,
         outcome: Ok(()),
     };
 
     /// One submission.
-    pub(crate) fn one(first: u32, outcome: Result<(), Code>) -> Ended {
-        Ended {
+    pub(crate) fn one(first: u32, outcome: Result<(), Code>) -> CompletedRange {
+        CompletedRange {
             first,
             count: 1,
             outcome,
@@ -74,12 +74,12 @@ impl Ticket {
     }
 
     /// Ends up to `n` of the submissions, if there are any.
-    fn end(&self, n: u32, outcome: Result<(), Code>) -> Option<Ended> {
+    fn end(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
         let (first, left) = (self.first.load(Relaxed), self.count.load(Relaxed));
         let count = left.min(n);
         self.first.store(first.wrapping_add(count), Relaxed);
         self.count.store(left.saturating_sub(count), Relaxed);
-        (count > 0).then_some(Ended {
+        (count > 0).then_some(CompletedRange {
             first,
             count,
             outcome,
@@ -116,9 +116,9 @@ impl Ticket {
         self.queue.is_flushed(self.first.load(Relaxed))
     }
 
-    /// As [`crate::qp::work::Ticket::patience`].
-    pub(crate) fn patience(&self) -> Patience {
-        self.queue.patience()
+    /// As [`crate::qp::work::Ticket::retry_policy`].
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
+        self.queue.retry_policy()
     }
 }
 
@@ -132,20 +132,20 @@ impl Drop for Ticket {
 const ENDINGS_MAX: usize = 16;
 
 /// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
-pub(crate) struct Endings {
+pub(crate) struct CompletionBatch {
     queue: Option<Arc<Queue>>,
-    ended: [Ended; ENDINGS_MAX],
-    spent: [Option<Spent>; ENDINGS_MAX],
+    ended: [CompletedRange; ENDINGS_MAX],
+    recycled: [Option<Recycled>; ENDINGS_MAX],
     count: usize,
 }
 
-impl Endings {
+impl CompletionBatch {
     /// None so far.
     pub(crate) fn new() -> Self {
-        Endings {
+        CompletionBatch {
             queue: None,
-            ended: [Ended::NONE; ENDINGS_MAX],
-            spent: [const { None }; ENDINGS_MAX],
+            ended: [CompletedRange::NONE; ENDINGS_MAX],
+            recycled: [const { None }; ENDINGS_MAX],
             count: 0,
         }
     }
@@ -157,7 +157,7 @@ impl Endings {
         };
         if let Some(ended) = ticket.end(u32::MAX, outcome) {
             let queue = ticket.queue.clone();
-            queue.complete(&[ended], &mut [Work::spend(work)]);
+            queue.complete(&[ended], &mut [Work::recycle(work)]);
         }
     }
 
@@ -178,28 +178,28 @@ impl Endings {
         }
         let places = (
             self.ended.get_mut(self.count),
-            self.spent.get_mut(self.count),
+            self.recycled.get_mut(self.count),
         );
-        if let (Some(place), Some(spent)) = places {
+        if let (Some(place), Some(recycled)) = places {
             *place = ended;
-            *spent = Work::spend(work);
+            *recycled = Work::recycle(work);
             self.count = self.count.saturating_add(1);
         }
     }
 
     fn flush(&mut self) {
         let count = self.count;
-        let ends = (self.ended.get(..count), self.spent.get_mut(..count));
-        if let (Some(queue), (Some(ended @ [_, ..]), Some(spent))) = (&self.queue, ends) {
-            queue.complete(ended, spent);
+        let ends = (self.ended.get(..count), self.recycled.get_mut(..count));
+        if let (Some(queue), (Some(ended @ [_, ..]), Some(recycled))) = (&self.queue, ends) {
+            queue.complete(ended, recycled);
             // Those that it has not taken are of no use.
-            spent.fill_with(|| None);
+            recycled.fill_with(|| None);
         }
         self.count = 0;
     }
 }
 
-impl Drop for Endings {
+impl Drop for CompletionBatch {
     fn drop(&mut self) {
         self.flush();
     }

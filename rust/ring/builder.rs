@@ -9,7 +9,7 @@ use crate::{
     conn::Conn,
     kapi::ring::Sqe,
     qp::{
-        work::{Draft, Like, Work},
+        work::{PackKey, UnpostedWork, Work},
         Lookup,
     },
 };
@@ -18,8 +18,8 @@ use crate::{
 const ENOUGH: usize = 16;
 
 /// A work to which submissions can be added.
-struct Open {
-    draft: Draft,
+struct OpenWork {
+    work: UnpostedWork,
     /// The first submission.
     like: Sqe,
     /// How many more have room in its packet.
@@ -27,19 +27,19 @@ struct Open {
 }
 
 /// Works, in the order of their submissions.
-pub(super) struct Making {
+pub(super) struct WorkBuilder {
     /// Index behind the last submission.
     end: u32,
     /// How many of a kind have room in a packet, as was found last.
-    fit: Option<(Like, u32)>,
+    fit: Option<(PackKey, u32)>,
     made: List<Work>,
     /// How many those are.
     count: usize,
     /// The last one.
-    open: Option<Open>,
+    open: Option<OpenWork>,
 }
 
-impl Making {
+impl WorkBuilder {
     /// None yet, of submissions up to `end`.
     pub(super) fn new(end: u32) -> Self {
         Self {
@@ -52,26 +52,33 @@ impl Making {
     }
 
     /// Adds a work.
-    pub(super) fn push(&mut self, draft: Draft) {
+    pub(super) fn push(&mut self, work: UnpostedWork) {
         self.close();
-        self.add(draft);
+        self.add(work);
     }
 
     /// Adds the work of submission `index`, whose like can be one with it, as many as `conn` packs.
-    pub(super) fn begin(&mut self, draft: Draft, index: u32, entry: &Sqe, like: Like, conn: &Conn) {
+    pub(super) fn begin(
+        &mut self,
+        work: UnpostedWork,
+        index: u32,
+        entry: &Sqe,
+        like: PackKey,
+        conn: &Conn,
+    ) {
         if index.wrapping_add(1) == self.end {
-            return self.push(draft);
+            return self.push(work);
         }
         let (_, fit) = match self.fit {
             Some(found) if found.0 == like => found,
             _ => *self.fit.insert((like, conn.per_packet(like))),
         };
         if fit <= 1 {
-            return self.push(draft);
+            return self.push(work);
         }
         self.close();
-        self.open = Some(Open {
-            draft,
+        self.open = Some(OpenWork {
+            work,
             like: *entry,
             room: fit.saturating_sub(1),
         });
@@ -90,7 +97,7 @@ impl Making {
             return false;
         };
         open.room = open.room.saturating_sub(1);
-        open.draft.add(entry.remote_addr, offset)
+        open.work.add(entry.remote_addr, offset)
     }
 
     /// What was made, if it is enough to be posted, or the `last`.
@@ -107,12 +114,12 @@ impl Making {
 
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
-            self.add(open.draft);
+            self.add(open.work);
         }
     }
 
-    fn add(&mut self, draft: Draft) {
+    fn add(&mut self, work: UnpostedWork) {
         self.count = self.count.saturating_add(1);
-        self.made.push_back(ListArc::from(draft));
+        self.made.push_back(ListArc::from(work));
     }
 }

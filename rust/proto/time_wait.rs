@@ -14,7 +14,7 @@ const REMEMBERED: u64 = 2_000_000_000;
 /// Who has received all it waited for leaves, often before the other end has looked at its last
 /// completions. Messages that come then are not received, but are not failures either, until the other
 /// end has had time to leave, too.
-pub struct Departed<A: Slabs> {
+pub struct TimeWait<A: Slabs> {
     slots: A::Slab<Gone>,
     next: usize,
 }
@@ -26,7 +26,7 @@ struct Gone {
     until: u64,
 }
 
-impl<A: Slabs> Departed<A> {
+impl<A: Slabs> TimeWait<A> {
     /// Nothing has ended. `None`: there is no memory.
     pub fn new() -> Option<Self> {
         let slots = A::slab(SLOTS)?;
@@ -56,22 +56,22 @@ mod tests {
 
     #[test]
     fn queue_pair_is_remembered_for_a_time() {
-        let mut departed = Departed::<Heap>::new().unwrap();
-        assert!(!departed.contains(0, 0));
-        departed.put(7, 1_000);
-        assert!(departed.contains(7, 1_000));
-        assert!(departed.contains(7, 999 + REMEMBERED));
-        assert!(!departed.contains(7, 1_000 + REMEMBERED));
-        assert!(!departed.contains(8, 1_000));
+        let mut time_wait = TimeWait::<Heap>::new().unwrap();
+        assert!(!time_wait.contains(0, 0));
+        time_wait.put(7, 1_000);
+        assert!(time_wait.contains(7, 1_000));
+        assert!(time_wait.contains(7, 999 + REMEMBERED));
+        assert!(!time_wait.contains(7, 1_000 + REMEMBERED));
+        assert!(!time_wait.contains(8, 1_000));
     }
 
     #[test]
     fn one_remembered_longest_gives_way() {
-        let mut departed = Departed::<Heap>::new().unwrap();
+        let mut time_wait = TimeWait::<Heap>::new().unwrap();
         for qpn in 1..=257 {
-            departed.put(qpn, 5);
+            time_wait.put(qpn, 5);
         }
-        assert!(!departed.contains(1, 5));
-        assert!(departed.contains(2, 5) && departed.contains(257, 5));
+        assert!(!time_wait.contains(1, 5));
+        assert!(time_wait.contains(2, 5) && time_wait.contains(257, 5));
     }
 }
