@@ -93,21 +93,21 @@ pub(crate) enum Event {
 /// told with the next one.
 pub(crate) struct ReportLimit {
     period: Atomic<u64>,
-    told: Atomic<u32>,
+    sent: Atomic<u32>,
     suppressed: Atomic<u32>,
 }
 
 /// Length of a period: 2^30 ns, about a second.
 const PERIOD_SHIFT: u32 = 30;
 /// Most reports in a period.
-const REPORTS: u32 = 100;
+const REPORTS_MAX: u32 = 100;
 
 impl ReportLimit {
     /// Nothing told yet.
     pub(crate) fn new() -> Self {
         Self {
             period: Atomic::new(0),
-            told: Atomic::new(0),
+            sent: Atomic::new(0),
             suppressed: Atomic::new(0),
         }
     }
@@ -116,9 +116,9 @@ impl ReportLimit {
     fn admit(&self, now: u64) -> Option<u32> {
         let period = now >> PERIOD_SHIFT;
         if self.period.xchg(period, Relaxed) != period {
-            self.told.store(0, Relaxed);
+            self.sent.store(0, Relaxed);
         }
-        if self.told.fetch_add(1, Relaxed) < REPORTS {
+        if self.sent.fetch_add(1, Relaxed) < REPORTS_MAX {
             Some(self.suppressed.xchg(0, Relaxed))
         } else {
             self.suppressed.add(1, Relaxed);

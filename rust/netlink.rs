@@ -33,8 +33,8 @@ impl Request<'_> {
     }
 }
 
-/// Tells why the engine refused a request. `at` is the attribute at fault.
-fn refused(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
+/// Tells why the engine report_refusal a request. `at` is the attribute at fault.
+fn report_refusal(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
     match refusal.retry_ms {
         None => request.refuse(at, refusal.errno, refusal.msg),
         Some(ms) => request.refuse_fmt(

@@ -47,7 +47,7 @@ pub(crate) type Region = region::Region<Qp>;
 /// The regions of a node.
 pub(crate) type Regions = region::Table<Qp>;
 /// The regions of a context.
-pub(crate) type LocalRegions = region::Local<Qp>;
+pub(crate) type LocalRegions = region::LocalTable<Qp>;
 /// Looks regions of a context up.
 pub(crate) type Lookup<'a> = region::Lookup<'a, Qp>;
 /// The region of a node that was found last.
@@ -102,7 +102,7 @@ pub(crate) enum RecvError {
 }
 
 /// Whose queue pair it is.
-pub(crate) enum End {
+pub(crate) enum QpKind {
     Socket(Arc<Endpoint>),
     Ring(Arc<Queue>),
 }
@@ -111,7 +111,7 @@ pub(crate) enum End {
 #[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
-    end: End,
+    kind: QpKind,
     /// Messages to it of which connections keep a part.
     partials: Atomic<u32>,
     /// Connections of whose messages it refused one. It refuses those behind it until one says
@@ -120,7 +120,7 @@ pub(crate) struct Qp {
     #[pin]
     refusing: SpinLockBh<KVec<u32>>,
     /// How many these are.
-    any_refusing: Atomic<usize>,
+    refusing_count: Atomic<usize>,
 }
 
 /// Stands for a part of a message to a queue pair, for as long as a connection keeps that.
@@ -134,14 +134,14 @@ impl Drop for PartialRef {
 
 impl Qp {
     /// An unbound queue pair. Process context.
-    pub(crate) fn new(end: End) -> Result<Arc<Qp>> {
+    pub(crate) fn new(kind: QpKind) -> Result<Arc<Qp>> {
         Arc::pin_init(
             pin_init!(Qp {
                 qpn: Atomic::new(0),
-                end,
+                kind,
                 partials: Atomic::new(0),
                 refusing <- new_spinlock_bh!(KVec::new(), "superp_qp_refusing"),
-                any_refusing: Atomic::new(0),
+                refusing_count: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -158,9 +158,9 @@ impl Qp {
     /// Any context, the connection's lock is held.
     pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<PartialRef> {
         self.partials.fetch_add(1, Full);
-        let part = PartialRef(self.clone());
+        let partial = PartialRef(self.clone());
         // Either this sees that it was unbound, or who unbinds it sees the part.
-        (self.qpn() != 0).then_some(part)
+        (self.qpn() != 0).then_some(partial)
     }
 
     /// Refuses what connection `cid` brings until that says `start`.
@@ -172,8 +172,8 @@ impl Qp {
             return Ok(());
         }
         if refusing.len() == refusing.capacity() {
-            let more = refusing.len().saturating_mul(2).max(4);
-            let mut larger = KVec::with_capacity(more, GFP_ATOMIC)?;
+            let new_capacity = refusing.len().saturating_mul(2).max(4);
+            let mut larger = KVec::with_capacity(new_capacity, GFP_ATOMIC)?;
             for cid in refusing.iter() {
                 // There is room: it is larger.
                 let _ = larger.push_within_capacity(*cid);
@@ -182,40 +182,40 @@ impl Qp {
         }
         // There is room.
         let _ = refusing.push_within_capacity(cid);
-        self.any_refusing.store(refusing.len(), Relaxed);
+        self.refusing_count.store(refusing.len(), Relaxed);
         Ok(())
     }
 
     /// Whether it does so. Context: as [`Qp::refuse`].
     pub(crate) fn is_refusing(&self, cid: u32) -> bool {
-        self.any_refusing.load(Relaxed) != 0 && self.refusing.lock().contains(&cid)
+        self.refusing_count.load(Relaxed) != 0 && self.refusing.lock().contains(&cid)
     }
 
     /// Takes messages of connection `cid` again. Any context up to softirq.
     pub(crate) fn accept_again(&self, cid: u32) {
-        if self.any_refusing.load(Relaxed) != 0 {
+        if self.refusing_count.load(Relaxed) != 0 {
             let mut refusing = self.refusing.lock();
             if let Some(index) = refusing.iter().position(|refused| *refused == cid) {
                 let _ = refusing.remove(index);
             }
-            self.any_refusing.store(refusing.len(), Relaxed);
+            self.refusing_count.store(refusing.len(), Relaxed);
         }
     }
 
     /// Its rings, if it is one of a context.
     pub(crate) fn ring(&self) -> Option<&Arc<Queue>> {
-        match &self.end {
-            End::Socket(_) => None,
-            End::Ring(queue) => Some(queue),
+        match &self.kind {
+            QpKind::Socket(_) => None,
+            QpKind::Ring(queue) => Some(queue),
         }
     }
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
     /// carried for nothing. Any context up to softirq.
     pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.room(from),
-            End::Ring(queue) => queue.room(from),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.can_receive(from),
+            QpKind::Ring(queue) => queue.can_receive(from),
         }
     }
 
@@ -227,9 +227,9 @@ impl Qp {
         message: SkBuff,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.deliver(from, message, ancillary),
-            End::Ring(queue) => {
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.deliver(from, message, ancillary),
+            QpKind::Ring(queue) => {
                 queue.deliver(from, Bytes::all(&message), ancillary)?;
                 message.consume();
                 Ok(())
@@ -239,10 +239,10 @@ impl Qp {
 
     /// Bytes of the longest message that it takes [proto 7].
     pub(crate) fn max_message(&self) -> u32 {
-        match &self.end {
+        match &self.kind {
             // It is kept in the kernel until the program says where it goes.
-            End::Socket(_) => MAX_MESSAGE,
-            End::Ring(queue) => queue.max_message(),
+            QpKind::Socket(_) => MAX_MESSAGE,
+            QpKind::Ring(queue) => queue.max_message(),
         }
     }
 
@@ -250,34 +250,34 @@ impl Qp {
     /// the program says only later where it goes. Any context up to softirq, a connection's lock may
     /// be held.
     pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, RecvError> {
-        match &self.end {
-            End::Socket(_) => Ok(None),
-            End::Ring(queue) => queue.claim(from, len),
+        match &self.kind {
+            QpKind::Socket(_) => Ok(None),
+            QpKind::Ring(queue) => queue.claim(from, len),
         }
     }
 
     /// Connection `cid` has broken or was reset or removed. Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32, cause: Code) {
         self.accept_again(cid);
-        match &self.end {
-            End::Socket(endpoint) => endpoint.broken(cid, cause),
-            End::Ring(queue) => queue.broken(cid),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.broken(cid, cause),
+            QpKind::Ring(queue) => queue.broken(cid),
         }
     }
 
     /// The process that made its socket.
     pub(crate) fn process(&self) -> &Process {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.process(),
-            End::Ring(queue) => queue.process(),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.process(),
+            QpKind::Ring(queue) => queue.process(),
         }
     }
 
     /// What there is to tell.
     pub(crate) fn info(&self) -> EndpointInfo {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.info(),
-            End::Ring(queue) => queue.info(),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.info(),
+            QpKind::Ring(queue) => queue.info(),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     proto::{Atomic as AtomicOp, Code},
 };
 
-pub(crate) use local::{Local, Lookup};
+pub(crate) use local::{LocalTable, Lookup};
 pub(crate) use space::Space;
 pub(crate) use table::{RegionCache, Table};
 
@@ -149,7 +149,7 @@ impl<O: Owner> Region<O> {
     }
 
     /// Whether the RMA address is in the region.
-    fn has(&self, rma_addr: u64) -> bool {
+    fn contains(&self, rma_addr: u64) -> bool {
         let offset = rma_addr.checked_sub(self.rma_addr);
         offset.is_some_and(|offset| offset < self.len)
     }

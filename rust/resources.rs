@@ -92,7 +92,7 @@ impl Resources {
     /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
     /// connection's lock may be held.
     pub(crate) fn qp_missing(&self, qpn: u32) -> Code {
-        self.qps.missing(qpn)
+        self.qps.missing_code(qpn)
     }
 
     /// Tells an event to those who listen. Any context, also with a connection locked.

@@ -36,7 +36,7 @@ use crate::{
         uapi,
     },
     node::Node,
-    qp::{Cq, End, LocalRegions, Page, Params, Qp, Queue, RingPeer, Srq},
+    qp::{Cq, LocalRegions, Page, Params, Qp, QpKind, Queue, RingPeer, Srq},
     region,
 };
 
@@ -157,7 +157,7 @@ impl RingOps for Context {
             while bits != 0 {
                 let qp = first.wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
-                result = result.and(self.rest(qp, self.serve(qp, more)));
+                result = result.and(self.finish_doorbell(qp, self.serve(qp, more)));
             }
         }
         result
@@ -178,10 +178,10 @@ ring_ops!(Context);
 
 impl Context {
     /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
-    fn rest(&self, qp: u32, left: DoorbellResult) -> Result {
-        let error = match left {
-            DoorbellResult::Nothing => return Ok(()),
-            DoorbellResult::NoRoom => enobufs(),
+    fn finish_doorbell(&self, qp: u32, result: DoorbellResult) -> Result {
+        let error = match result {
+            DoorbellResult::Done => return Ok(()),
+            DoorbellResult::CqFull => enobufs(),
             DoorbellResult::Signal => EINTR,
         };
         self.page.set_doorbell(qp);
@@ -190,12 +190,12 @@ impl Context {
 
     fn serve(&self, qp: u32, more: bool) -> DoorbellResult {
         let qp = self.qps.get(qp);
-        let left = match qp.as_ref().and_then(|qp| qp.ring()) {
+        let result = match qp.as_ref().and_then(|qp| qp.ring()) {
             Some(queue) => queue.serve(&self.node, more),
-            None => DoorbellResult::Nothing,
+            None => DoorbellResult::Done,
         };
         defer::resched();
-        left
+        result
     }
 
     /// Takes in what is put into any submission ring for so long, without doorbells.
@@ -221,7 +221,7 @@ impl Context {
         }
         for (id, qp) in self.qps.iter() {
             if let Some(queue) = qp.ring() {
-                result = result.and(self.rest(id, queue.unwatch(&self.node)));
+                result = result.and(self.finish_doorbell(id, queue.unwatch(&self.node)));
             }
         }
         result
@@ -232,8 +232,8 @@ impl Context {
             return Some(self.page.bits().memory().clone());
         }
         let id = |base| {
-            let place: u64 = offset.checked_sub(base)?;
-            let id = u32::try_from(place >> OFFSET_BITS).ok()?;
+            let relative: u64 = offset.checked_sub(base)?;
+            let id = u32::try_from(relative >> OFFSET_BITS).ok()?;
             (map_offset(base, id) == offset).then_some(id)
         };
         if let Some(srq) = id(SRQ_OFFSET) {
@@ -257,11 +257,11 @@ impl Context {
         let region = regions.register(addr, length, reg.access, reg.partition, None)?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
-        let told = self
+        let registered = self
             .regions
             .insert(region.clone())
             .and_then(|()| write_argument(arg, &reg));
-        told.inspect_err(|_| {
+        registered.inspect_err(|_| {
             // Nobody has learnt of it.
             self.regions.remove(reg.key);
             regions.remove(&region);
@@ -312,9 +312,9 @@ impl Context {
     }
 
     fn cq_eventfd(&self, arg: usize) -> Result {
-        let choice: CqEventfd = read_argument(arg)?;
-        let cq = self.cqs.get(choice.cq).ok_or(ENOENT)?;
-        cq.set_eventfd(EventFd::of(choice.fd)?)
+        let request: CqEventfd = read_argument(arg)?;
+        let cq = self.cqs.get(request.cq).ok_or(ENOENT)?;
+        cq.set_eventfd(EventFd::of(request.fd)?)
     }
 
     fn srq_create(&self, arg: usize) -> Result {
@@ -348,13 +348,13 @@ impl Context {
     }
 
     fn srq_eventfd(&self, arg: usize) -> Result {
-        let choice: SrqEventfd = read_argument(arg)?;
-        let srq = self.srqs.get(choice.srq).ok_or(ENOENT)?;
-        srq.set_eventfd(EventFd::of(choice.fd)?)
+        let request: SrqEventfd = read_argument(arg)?;
+        let srq = self.srqs.get(request.srq).ok_or(ENOENT)?;
+        srq.set_eventfd(EventFd::of(request.fd)?)
     }
 
     /// The shared receive queue that a new queue pair asks for. The lock is held.
-    fn srq_of(&self, create: &RqpCreate) -> Result<Option<Arc<Srq>>> {
+    fn requested_srq(&self, create: &RqpCreate) -> Result<Option<Arc<Srq>>> {
         match (create.flags, create.srq) {
             (0, 0) => Ok(None),
             (uapi::SUPERP_RQP_SRQ, id) if create.rq_entries == 0 && create.rq_segments == 0 => {
@@ -375,7 +375,7 @@ impl Context {
             check_entries(create.rq_entries, uapi::SUPERP_MAX_RQ_ENTRIES)?;
         }
         let _config = self.config.lock();
-        let srq = self.srq_of(&create)?;
+        let srq = self.requested_srq(&create)?;
         let receives = create.rq_entries != 0 || srq.is_some();
         let cq = |id| self.cqs.get(id).ok_or(ENOENT);
         let id = free_id(&self.qps, uapi::SUPERP_MAX_RING_QPS)?;
@@ -399,19 +399,19 @@ impl Context {
         create.size = queue.sq().memory().size() as u64;
         create.sq = queue.sq().layout(true);
         create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
-        let made = Qp::new(End::Ring(queue.clone())).and_then(|qp| {
+        let created = Qp::new(QpKind::Ring(queue.clone())).and_then(|qp| {
             self.qps.insert(id, qp.clone())?;
             self.page.bits().cover(id);
             create.qpn = self.node.qps().bind(&qp, create.qpn)?;
             write_argument(arg, &create)
         });
-        made.inspect_err(|_| {
+        created.inspect_err(|_| {
             queue.close();
-            self.qp_forget(id);
+            self.qp_remove(id);
         })
     }
 
-    fn qp_forget(&self, id: u32) {
+    fn qp_remove(&self, id: u32) {
         if let Some(qp) = self.qps.get(id) {
             // Nobody waits for a grace period here: a program may have a thousand of them to end.
             self.qps.remove_later(id);
@@ -427,7 +427,7 @@ impl Context {
         if let Some(queue) = qp.ring() {
             queue.close();
         }
-        self.qp_forget(id);
+        self.qp_remove(id);
         Ok(())
     }
 
@@ -470,7 +470,7 @@ impl Context {
         if modify.state != uapi::SUPERP_QPS_ERR {
             return Err(EINVAL);
         }
-        self.rest(modify.qp, queue.fail_and_flush(&self.node))
+        self.finish_doorbell(modify.qp, queue.fail_and_flush(&self.node))
     }
 }
 

@@ -15,9 +15,9 @@ pub(crate) struct Run {
     headers: [u8; ONE_OP_MAX],
     headers_len: usize,
     /// Bytes of its data.
-    size: usize,
+    data_len: usize,
     /// Nothing is added any more.
-    full: bool,
+    extended: bool,
 }
 
 impl Run {
@@ -29,11 +29,11 @@ impl Run {
             *to = *from;
         }
         Self {
-            size: skb.len().saturating_sub(headers_len),
+            data_len: skb.len().saturating_sub(headers_len),
             headers_len,
             headers,
             skb,
-            full: false,
+            extended: false,
         }
     }
 
@@ -48,12 +48,13 @@ impl Run {
         attach: impl FnOnce(&mut SkBuff, usize) -> Result,
     ) -> u16 {
         let (last_headers, last_len) = last;
-        let others = self.size.saturating_mul(count.saturating_sub(1).into());
-        let fits = last_headers.len() == self.headers_len && (1..=self.size).contains(&last_len);
-        if self.full || !fits || count == 0 {
+        let others = self.data_len.saturating_mul(count.saturating_sub(1).into());
+        let fits =
+            last_headers.len() == self.headers_len && (1..=self.data_len).contains(&last_len);
+        if self.extended || !fits || count == 0 {
             return 0;
         }
-        self.full = true;
+        self.extended = true;
         let before = self.skb.len();
         let attached = attach(&mut self.skb, others.saturating_add(last_len));
         let added = self.skb.len().saturating_sub(before);
@@ -61,26 +62,26 @@ impl Run {
         let whole = match attached {
             Ok(()) => count,
             Err(_) => added
-                .checked_div(self.size)
+                .checked_div(self.data_len)
                 .unwrap_or(0)
                 .min(usize::from(count)) as u16,
         };
-        let mut done = 0;
-        while done < whole {
-            let is_last = done.saturating_add(1) == count;
+        let mut linked = 0;
+        while linked < whole {
+            let is_last = linked.saturating_add(1) == count;
             if self.add_headers(is_last.then_some(last_headers)).is_err() {
                 break;
             }
-            done = done.saturating_add(1);
+            linked = linked.saturating_add(1);
         }
-        if done < count {
-            let data = self.size.saturating_mul(done.into());
-            let kept = before
+        if linked < count {
+            let data = self.data_len.saturating_mul(linked.into());
+            let keep = before
                 .saturating_add(data)
-                .saturating_add(self.headers_len.saturating_mul(done.into()));
-            self.skb.run_trim(kept);
+                .saturating_add(self.headers_len.saturating_mul(linked.into()));
+            self.skb.run_trim(keep);
         }
-        done
+        linked
     }
 
     /// Puts the headers of the next packet behind those that are there: these, or what continues the last ones.
@@ -89,12 +90,12 @@ impl Run {
         let headers = match headers {
             Some(headers) => headers,
             None => {
-                wire::Run::advance(own, self.size).ok_or(EINVAL)?;
+                wire::Run::advance(own, self.data_len).ok_or(EINVAL)?;
                 own
             }
         };
         self.skb
-            .run_add(headers, self.headers_len.saturating_add(self.size))
+            .run_add(headers, self.headers_len.saturating_add(self.data_len))
     }
 
     /// The packet that they are now.
@@ -112,7 +113,7 @@ pub(crate) struct Part<'a> {
     /// Bytes in all.
     pub(crate) len: usize,
     /// What the place of its data in `skb` is more than in the packet, bytes.
-    shift: usize,
+    data_shift: usize,
 }
 
 impl<'a> Part<'a> {
@@ -122,13 +123,13 @@ impl<'a> Part<'a> {
             skb,
             head: skb.head(),
             len: skb.len(),
-            shift: 0,
+            data_shift: 0,
         }
     }
 
     /// What the bytes at `offset`, behind the headers, are in, and where.
     pub(crate) fn at(&self, offset: usize) -> (&'a SkBuff, usize) {
-        (self.skb, offset.saturating_add(self.shift))
+        (self.skb, offset.saturating_add(self.data_shift))
     }
 }
 
@@ -154,7 +155,7 @@ impl SkBuff {
             skb: self,
             head,
             len: headers.checked_add(len)?,
-            shift: data.checked_sub(headers)?,
+            data_shift: data.checked_sub(headers)?,
         })
     }
 

@@ -32,7 +32,8 @@ use crate::{
     proto::wire::AtomicKind,
     qp::{
         work::{self, Local, Request, UnpostedWork, WorkOp},
-        CompletionInfo, End, Endpoint, Names, Peer, Qp, Region, Ticket, MAX_MESSAGE, UNSPECIFIED,
+        CompletionInfo, Endpoint, Names, Peer, Qp, QpKind, Region, Ticket, MAX_MESSAGE,
+        UNSPECIFIED,
     },
     region,
 };
@@ -64,7 +65,7 @@ impl SockState for Socket {
         try_pin_init!(Socket {
             node: state_of(net).ok_or(ENODEV)?,
             endpoint: Endpoint::new(sk.clone())?,
-            qp: Qp::new(End::Socket(endpoint.clone()))?,
+            qp: Qp::new(QpKind::Socket(endpoint.clone()))?,
             sk,
             naming <- new_mutex!((), "superp_naming"),
             regions <- new_mutex!(RBTree::new(), "superp_regions"),
@@ -163,12 +164,12 @@ impl ProtoOps for Socket {
 
     /// Whether a message would be admitted now. Any context.
     fn writable(&self) -> bool {
-        self.endpoint().queued.load(Relaxed) < self.sk.sndbuf()
+        self.endpoint().sndbuf_used.load(Relaxed) < self.sk.sndbuf()
     }
 
     /// Memory of the messages that have not completed, bytes. Any context.
     fn queued(&self) -> i32 {
-        i32::try_from(self.endpoint().queued.load(Relaxed)).unwrap_or(i32::MAX)
+        i32::try_from(self.endpoint().sndbuf_used.load(Relaxed)).unwrap_or(i32::MAX)
     }
 
     /// sendmsg(): the bytes sent. Process context.
@@ -178,8 +179,8 @@ impl ProtoOps for Socket {
         }
         match request.rma() {
             Some(_) if request.key().is_some() => Err(EINVAL),
-            Some(rma) => self.request(request, rma).map(|()| 0),
-            None => self.message(request),
+            Some(rma) => self.post_rma(request, rma).map(|()| 0),
+            None => self.send_message(request),
         }
     }
 }
@@ -237,7 +238,7 @@ impl Socket {
         }
     }
 
-    fn message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+    fn send_message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
         let bytes = request.len();
         let len = u32::try_from(bytes)
             .ok()
@@ -245,7 +246,7 @@ impl Socket {
             .ok_or(EMSGSIZE)?;
         let (conn, qpn) = self.destination(request)?;
         let op = match request.key() {
-            Some(key) => keyed(request, key, len, &conn)?,
+            Some(key) => keyed_op(request, key, len, &conn)?,
             None => {
                 if qpn == 0 {
                     return Err(edestaddrreq());
@@ -261,7 +262,7 @@ impl Socket {
             }
         };
         self.autobind()?;
-        let charge = self.admit(request, bytes)?;
+        let charge = self.charge_sndbuf(request, bytes)?;
         let ticket = Ticket::message(self.endpoint.clone(), len, charge);
         let local = if len == 0 {
             Local::None
@@ -284,7 +285,7 @@ impl Socket {
     }
 
     /// Waits until SO_SNDBUF admits a message of `len` bytes, and charges it.
-    fn admit(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
+    fn charge_sndbuf(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
         let memory = len
             .checked_next_multiple_of(kernel::page::PAGE_SIZE)
             .and_then(|pages| pages.checked_add(MESSAGE_OVERHEAD))
@@ -305,7 +306,7 @@ impl Socket {
     }
 
     /// One remote read or write. Each refusal has its own error; Documentation/uapi.md lists them.
-    fn request(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
+    fn post_rma(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
         let fence = u32::from(rma.flags) & uapi::SUPERP_RMA_F_FENCE != 0;
         let unknown = u32::from(rma.flags) & !uapi::SUPERP_RMA_F_FENCE != 0;
         if unknown || rma.rsvd != 0 || request.len() != 0 {
@@ -315,7 +316,7 @@ impl Socket {
         let op = match u32::from(rma.op) {
             uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote, imm },
             uapi::SUPERP_RMA_READ if request.atomic().is_none() => WorkOp::Read { remote },
-            _ => atomic(request, rma)?,
+            _ => atomic_op(request, rma)?,
         };
         let write = matches!(op, WorkOp::Write { .. });
         if imm.is_some() && !write {
@@ -339,12 +340,12 @@ impl Socket {
             return Err(EMSGSIZE);
         }
         self.autobind()?;
-        let what = CompletionInfo {
+        let completion = CompletionInfo {
             token: rma.token,
             len: rma.length,
             op: rma.op,
         };
-        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
+        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, completion)?;
         let ticket = work::Ticket::Socket(ticket);
         let request = Request {
             dest: qpn,
@@ -392,7 +393,7 @@ impl Socket {
         )?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
-        self.adopt(&region)
+        self.insert_region(&region)
             .and_then(|()| write_argument(arg, &reg))
             .inspect_err(|_| {
                 // Nobody has learnt of it.
@@ -402,7 +403,7 @@ impl Socket {
     }
 
     /// Makes `region` one of the socket's.
-    fn adopt(&self, region: &Arc<Region>) -> Result {
+    fn insert_region(&self, region: &Arc<Region>) -> Result {
         let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL)?;
         drop(self.regions.lock().insert(node));
         Ok(())
@@ -459,9 +460,9 @@ impl PinnedDrop for Socket {
 }
 
 /// The work of a message to the receive context that `key` names.
-fn keyed(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
-    let beyond = key.offset.checked_add(len).is_none();
-    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || beyond {
+fn keyed_op(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
+    let overflows = key.offset.checked_add(len).is_none();
+    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || overflows {
         return Err(EINVAL);
     }
     if !conn.keyed_message().contains(&len) {
@@ -474,7 +475,7 @@ fn keyed(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<
 }
 
 /// The work of an atomic operation.
-fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
+fn atomic_op(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
     let (operand, compare) = request.atomic().ok_or(eopnotsupp())?;
     let kind = match u32::from(rma.op) {
         uapi::SUPERP_RMA_FETCH_ADD => AtomicKind::FetchAdd,
@@ -482,8 +483,8 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
         uapi::SUPERP_RMA_SWAP => AtomicKind::Swap,
         _ => return Err(eopnotsupp()),
     };
-    let compares = kind == AtomicKind::CompareSwap;
-    if rma.length != ATOMIC_LEN || rma.remote_addr & 7 != 0 || (compare != 0 && !compares) {
+    let uses_compare = kind == AtomicKind::CompareSwap;
+    if rma.length != ATOMIC_LEN || rma.remote_addr & 7 != 0 || (compare != 0 && !uses_compare) {
         return Err(EINVAL);
     }
     Ok(WorkOp::Atomic {

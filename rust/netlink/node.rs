@@ -2,7 +2,7 @@
 
 //! The node itself.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     kapi::nl::{self, numbers::*, Request},
     params,
@@ -69,7 +69,7 @@ fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
         }
         (first, bytes) => Space::new(first, bytes)
             .map(Some)
-            .map_err(|refusal| refused(request, base, refusal)),
+            .map_err(|refusal| report_refusal(request, base, refusal)),
     }
 }
 

@@ -8,11 +8,16 @@ use crate::kapi::{
 };
 use kernel::prelude::*;
 
-fn put_process(msg: &mut Message<'_>, pid: u32, command: u32, process: &Process) -> Result {
+fn put_process(
+    msg: &mut Message<'_>,
+    pid_attr: u32,
+    command_attr: u32,
+    process: &Process,
+) -> Result {
     process
         .look(|number, name| {
-            msg.put_u32(pid, number)?;
-            msg.put_text(command, name)
+            msg.put_u32(pid_attr, number)?;
+            msg.put_text(command_attr, name)
         })
         .unwrap_or(Ok(()))
 }

@@ -2,7 +2,7 @@
 
 //! Parameters.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     kapi::nl::{numbers::*, Attr, Dump, Message, Request},
     node::Node,
@@ -26,7 +26,7 @@ fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
 }
 
 /// The parameter that an attribute names.
-pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
+pub(super) fn from_name(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
     params::by_name(name.text()).ok_or_else(|| {
         let text = BStr::from_bytes(name.text());
         request.refuse_fmt(
@@ -38,7 +38,7 @@ pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
 }
 
 /// A value for a parameter, if it is in range.
-pub(super) fn value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
+pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
     let number = value.integer()?;
     let Param { name, min, max, .. } = param.spec();
     if (*min..=*max).contains(&number) {
@@ -60,7 +60,7 @@ fn name(request: Request<'_>) -> Result<Attr<'_>> {
 /// param-get, one.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let id = named(request, name(request)?)?;
+    let id = from_name(request, name(request)?)?;
     request.reply(|msg| put(msg, &node, id))
 }
 
@@ -77,10 +77,10 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
     let name = name(request)?;
-    let id = named(request, name)?;
+    let id = from_name(request, name)?;
     let attr = request.attr(SUPERP_A_PARAM_VALUE).ok_or_else(|| {
         request.missing(SUPERP_A_PARAM_VALUE, c"value of the parameter is missing")
     })?;
-    node.param_set(id, value(request, attr, id)?)
-        .map_err(|refusal| refused(request, Some(name), refusal))
+    node.param_set(id, checked_value(request, attr, id)?)
+        .map_err(|refusal| report_refusal(request, Some(name), refusal))
 }

@@ -2,7 +2,7 @@
 
 //! Ports.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     event::port_state,
     kapi::{
@@ -75,7 +75,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         udp: encap & SUPERP_PORT_ENCAP_UDP != 0,
         up: Atomic::new(false),
     })
-    .map_err(|refusal| refused(request, Some(at), refusal))
+    .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// port-del.
@@ -83,5 +83,5 @@ pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, ifindex) = ifindex(request)?;
     node.port_del(ifindex)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }

@@ -4,7 +4,7 @@
 
 use super::{
     conn::{address, mac},
-    refused,
+    report_refusal,
 };
 use crate::{
     kapi::nl::{self, numbers::*, Attr, Dump, Request},
@@ -20,8 +20,8 @@ fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
         .ok_or_else(|| request.missing(SUPERP_A_ROUTE_ADDRESS, c"address is missing"))?;
     let address = u16::from_ne_bytes(attr.array()?);
     let bits = request.node()?.param_get(params::NUM_CADDR_BITS);
-    let beyond = u64::from(address).checked_shr(bits as u32).unwrap_or(0);
-    if address == 0 || beyond != 0 {
+    let excess_bits = u64::from(address).checked_shr(bits as u32).unwrap_or(0);
+    if address == 0 || excess_bits != 0 {
         return Err(request.refuse_fmt(
             Some(attr),
             ERANGE,
@@ -86,7 +86,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         }
     };
     node.route_new(to, ifindex, via)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// route-del.
@@ -94,7 +94,7 @@ pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, to) = sunh_address(request)?;
     node.route_del(to, ifindex(request)?)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// route-get, all: a message for each next hop.
@@ -109,10 +109,10 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
                 if u64::from(found) != address {
                     (address, hop) = (found.into(), 0);
                 }
-                if let Some(way) = route.hop(hop as usize) {
+                if let Some(next_hop) = route.hop(hop as usize) {
                     return Some((
                         address.saturating_mul(hops).saturating_add(hop),
-                        (found, way.clone()),
+                        (found, next_hop.clone()),
                     ));
                 }
                 (address, hop) = (address.checked_add(1)?, 0);

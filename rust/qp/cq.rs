@@ -18,7 +18,7 @@ use crate::kapi::{
 struct State {
     /// The next entry. What the program sees is a copy.
     producer: u32,
-    /// Entries that are promised to requests under way.
+    /// Entries that are granted to requests under way.
     reserved: u32,
 }
 
@@ -76,14 +76,14 @@ impl Cq {
     }
 
     /// Tells who waits. Any context up to softirq.
-    fn tell(&self) {
+    fn notify(&self) {
         match self.eventfd.as_ref() {
             Some(eventfd) => eventfd.signal(),
             None => self.page.event(self.id),
         }
     }
 
-    fn room(&self, state: &State) -> u32 {
+    fn free_entries(&self, state: &State) -> u32 {
         let used = state.producer.wrapping_sub(self.ring.consumer());
         // A consumer index that is out of bounds leaves no room.
         let used = used.saturating_add(state.reserved);
@@ -91,40 +91,40 @@ impl Cq {
     }
 
     /// Whether a completion would have room now. Any context.
-    pub(crate) fn has_room(&self) -> bool {
-        self.room(&self.state.lock()) > 0
+    pub(crate) fn has_free_entry(&self) -> bool {
+        self.free_entries(&self.state.lock()) > 0
     }
 
-    /// Promises room for completions, `wanted` at most; gives how many. Any context.
-    pub(crate) fn reserve(&self, wanted: u32) -> u32 {
+    /// Promises room for completions, `count` at most; gives how many. Any context.
+    pub(crate) fn reserve(&self, count: u32) -> u32 {
         let mut state = self.state.lock();
-        let promised = self.room(&state).min(wanted);
-        state.reserved = state.reserved.saturating_add(promised);
-        promised
+        let granted = self.free_entries(&state).min(count);
+        state.reserved = state.reserved.saturating_add(granted);
+        granted
     }
 
     /// Begins to redeem promises. Any context up to softirq.
-    pub(crate) fn redeem(&self) -> Redeeming<'_> {
-        Redeeming {
+    pub(crate) fn writer(&self) -> CqWriter<'_> {
+        CqWriter {
             cq: self,
             state: self.state.lock(),
-            told: true,
+            published: true,
             solicited: false,
         }
     }
 }
 
 /// Promises are being redeemed: by completions, or by giving them back.
-pub(crate) struct Redeeming<'a> {
+pub(crate) struct CqWriter<'a> {
     cq: &'a Cq,
     state: GuardBh<'a, State>,
     /// The program knows of all completions.
-    told: bool,
+    published: bool,
     /// One of them wakes who waits for such ones alone.
     solicited: bool,
 }
 
-impl Redeeming<'_> {
+impl CqWriter<'_> {
     /// Gives a promise back.
     pub(crate) fn release(&mut self) {
         self.state.reserved = self.state.reserved.saturating_sub(1);
@@ -134,20 +134,20 @@ impl Redeeming<'_> {
     pub(crate) fn post(&mut self, entry: &Cqe, solicited: bool) {
         self.cq.ring.write(self.state.producer, entry);
         self.state.producer = self.state.producer.wrapping_add(1);
-        self.told = false;
+        self.published = false;
         self.solicited |= solicited || entry.major != 0;
         self.release();
     }
 
     /// Tells the program of what has been written.
     pub(crate) fn finish(self) {
-        let Redeeming {
+        let CqWriter {
             cq,
             state,
-            told,
+            published,
             solicited,
         } = self;
-        if told {
+        if published {
             return;
         }
         cq.ring.set_producer(state.producer);
@@ -155,7 +155,7 @@ impl Redeeming<'_> {
         // The program arms, then looks at the producer; here it is the other way round.
         smp_mb();
         if cq.ring.disarm(solicited) {
-            cq.tell();
+            cq.notify();
         }
     }
 }

@@ -53,11 +53,11 @@ pub(crate) struct Endpoint {
     pub(crate) sock: RcuSock,
     process: Process,
     /// Charged to SO_SNDBUF, bytes.
-    pub(crate) queued: Atomic<isize>,
+    pub(crate) sndbuf_used: Atomic<isize>,
     /// Remote memory requests that have not completed.
-    requests: Atomic<u32>,
+    pending_requests: Atomic<u32>,
     /// Messages that have not completed.
-    messages: Atomic<u32>,
+    pending_messages: Atomic<u32>,
     tx_messages: Atomic<u64>,
     rx_messages: Atomic<u64>,
     #[pin]
@@ -70,9 +70,9 @@ impl Endpoint {
         let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
             process: Process::current()?,
-            queued: Atomic::new(0),
-            requests: Atomic::new(0),
-            messages: Atomic::new(0),
+            sndbuf_used: Atomic::new(0),
+            pending_requests: Atomic::new(0),
+            pending_messages: Atomic::new(0),
             tx_messages: Atomic::new(0),
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
@@ -87,8 +87,8 @@ impl Endpoint {
 
     /// Whether a message would be taken now; asked at its first packet, so that a large one is not
     /// carried for nothing. Any context up to softirq.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        self.accepts(from)?;
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+        self.check_addresses(from)?;
         self.sock
             .with(|sk, _| match (sk.recv_closed(), sk.full()) {
                 (true, _) => Err(RecvError::NoQp),
@@ -106,7 +106,7 @@ impl Endpoint {
         message: SkBuff,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        self.accepts(from)?;
+        self.check_addresses(from)?;
         let mut source = From {
             addr: from.remote,
             cid: from.cid,
@@ -145,7 +145,7 @@ impl Endpoint {
 
     /// A bound address is the one to be sent to; a connected socket hears only its peer, over
     /// whatever connection.
-    fn accepts(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    fn check_addresses(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let names = *self.names.lock();
         let local = names.local == UNSPECIFIED || names.local == from.local;
         let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
@@ -178,33 +178,33 @@ impl Endpoint {
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
             pending: self
-                .requests
+                .pending_requests
                 .load(Relaxed)
-                .wrapping_add(self.messages.load(Relaxed)),
+                .wrapping_add(self.pending_messages.load(Relaxed)),
         }
     }
 
     /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
     /// memory of those before is below the limit, so that one larger than the limit can be sent.
     pub(crate) fn charge(&self, sk: &Sock, bytes: isize) -> bool {
-        let mut queued = self.queued.load(Relaxed);
+        let mut used = self.sndbuf_used.load(Relaxed);
         loop {
-            if queued >= sk.sndbuf() {
+            if used >= sk.sndbuf() {
                 return false;
             }
             match self
-                .queued
-                .cmpxchg(queued, queued.saturating_add(bytes), Relaxed)
+                .sndbuf_used
+                .cmpxchg(used, used.saturating_add(bytes), Relaxed)
             {
                 Ok(_) => return true,
-                Err(now) => queued = now,
+                Err(now) => used = now,
             }
         }
     }
 
     /// Gives a charge back; wakes senders when that makes room.
     pub(crate) fn uncharge(&self, bytes: isize) {
-        let before = self.queued.fetch_sub(bytes, Full);
+        let before = self.sndbuf_used.fetch_sub(bytes, Full);
         self.sock.with(|sk, _| {
             let limit = sk.sndbuf();
             if before >= limit && before.saturating_sub(bytes) < limit {
@@ -214,22 +214,25 @@ impl Endpoint {
     }
 
     /// Whether there is room for one more completion.
-    pub(crate) fn may_report(&self, sk: &Sock) -> bool {
-        self.requests.load(Relaxed).saturating_add(sk.completions()) < uapi::SUPERP_MAX_REQUESTS
+    pub(crate) fn may_queue_completion(&self, sk: &Sock) -> bool {
+        self.pending_requests
+            .load(Relaxed)
+            .saturating_add(sk.completions())
+            < uapi::SUPERP_MAX_REQUESTS
     }
 
-    pub(crate) fn report(
+    pub(crate) fn queue_completion(
         &self,
         sk: &Sock,
         rcu: &rcu::Guard,
         buffer: SkBuff,
-        what: CompletionInfo,
+        info: CompletionInfo,
         code: Option<Code>,
     ) {
         let record = CompletionRecord {
-            token: what.token,
-            length: what.len,
-            op: what.op,
+            token: info.token,
+            length: info.len,
+            op: info.op,
             major: code.map_or(0, |code| code.major),
             minor: code.map_or(0, |code| code.minor),
             rsvd: 0,

@@ -34,7 +34,7 @@ use crate::{
 };
 
 pub(crate) use receive::{Bytes, Claim};
-use receive::{Receive, Receiving, Source};
+use receive::{ReceiveQueue, RqState, RqeSource};
 pub(crate) use ticket::{CompletedRange, CompletionBatch, Ticket};
 
 /// Entries that are copied, and promised completions, at a go.
@@ -66,7 +66,7 @@ pub(crate) struct Inflight {
     pub(crate) head: u32,
     pub(crate) doorbell: Doorbell,
     /// What had been taken in when the kernel looked last by itself.
-    pub(crate) seen: Option<u32>,
+    pub(crate) last_polled: Option<u32>,
     /// A thread watches the ring.
     pub(crate) watched: bool,
     /// The queue pair is in the error state.
@@ -129,7 +129,7 @@ pub(crate) struct Queue {
     pub(crate) regions: Arc<LocalRegions>,
     pub(crate) sq: Ring<Sqe>,
     pub(crate) send_cq: Arc<Cq>,
-    rq: Option<Receive>,
+    rq: Option<ReceiveQueue>,
     pub(crate) tx_messages: Atomic<u64>,
     pub(crate) rx_messages: Atomic<u64>,
     #[pin]
@@ -138,19 +138,19 @@ pub(crate) struct Queue {
     #[pin]
     pub(crate) consumer: Mutex<SqConsumer>,
     /// The next submission; written with `consumer` held.
-    pub(crate) taken: Atomic<u32>,
+    pub(crate) next_sqe: Atomic<u32>,
     /// What was submitted behind this place is flushed if it has not begun; above all places until something
     /// fails. Written under the lock of `inflight`.
-    flushed: Atomic<u64>,
+    flush_after: Atomic<u64>,
     /// Looks at the ring after a doorbell that more was to follow.
     #[pin]
     pub(crate) timer: Timer<Queue>,
     #[pin]
-    pub(crate) look: workqueue::Work<Queue>,
+    pub(crate) poll_work: workqueue::Work<Queue>,
     #[pin]
     pub(crate) inflight: SpinLockBh<Inflight>,
     #[pin]
-    receiving: SpinLockBh<Receiving>,
+    receiving: SpinLockBh<RqState>,
 }
 
 /// What a queue pair is made of; numbers are checked.
@@ -196,10 +196,10 @@ impl Queue {
         let memory = Shared::new(size)?;
         let sq = Ring::new(&memory, 0, sq_entries, sq_segments)?;
         let rq = match recv_cq {
-            Some(cq) => Some(Receive {
+            Some(cq) => Some(ReceiveQueue {
                 source: match srq {
-                    Some(srq) => Source::Shared(srq),
-                    None => Source::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
+                    Some(srq) => RqeSource::Shared(srq),
+                    None => RqeSource::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
                 },
                 cq,
             }),
@@ -209,7 +209,7 @@ impl Queue {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
             doorbell: Doorbell::Required,
-            seen: None,
+            last_polled: None,
             watched: false,
             failed: false,
             closed: false,
@@ -232,13 +232,13 @@ impl Queue {
                 tx_messages: Atomic::new(0),
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
-                consumer <- new_mutex!(consumer, "superp_ring_taking"),
-                taken: Atomic::new(0),
-                flushed: Atomic::new(u64::MAX),
+                consumer <- new_mutex!(consumer, "superp_ring_consumer"),
+                next_sqe: Atomic::new(0),
+                flush_after: Atomic::new(u64::MAX),
                 timer <- Timer::new(),
-                look <- new_work!("superp_ring_look"),
-                inflight <- new_spinlock_bh!(inflight, "superp_ring_flight"),
-                receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
+                poll_work <- new_work!("superp_ring_poll"),
+                inflight <- new_spinlock_bh!(inflight, "superp_ring_inflight"),
+                receiving <- new_spinlock_bh!(RqState::new(), "superp_ring_receiving"),
             }),
             GFP_KERNEL,
         )?;
@@ -261,7 +261,7 @@ impl Queue {
 
     /// The receive ring, if it has one of its own.
     pub(crate) fn rq(&self) -> Option<&Ring<Rqe>> {
-        self.rq.as_ref().and_then(|rq| rq.source.own())
+        self.rq.as_ref().and_then(|rq| rq.source.own_ring())
     }
 
     /// Sets the peer, once.
@@ -294,7 +294,7 @@ impl Queue {
     /// Submissions have ended, with these outcomes; their works are taken out of `recycled` for those to come.
     /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
     /// held.
-    pub(crate) fn complete(&self, ended: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
+    pub(crate) fn complete(&self, ranges: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
         let mut inflight = self.inflight.lock();
         let closed = inflight.closed;
         if !closed {
@@ -303,24 +303,24 @@ impl Queue {
                 let _ = inflight.recycled.push_within_capacity(work);
             }
         }
-        let mut fails = false;
-        for ended in ended {
-            for i in 0..ended.count {
-                if let Some(slot) = inflight.slot(ended.first.wrapping_add(i)) {
-                    slot.outcome = Some(ended.outcome);
+        let mut enters_error = false;
+        for range in ranges {
+            for i in 0..range.count {
+                if let Some(slot) = inflight.slot(range.first.wrapping_add(i)) {
+                    slot.outcome = Some(range.outcome);
                 }
             }
-            if ended.outcome.is_err() {
-                self.note_failure(ended.first);
-                fails = true;
+            if range.outcome.is_err() {
+                self.record_failure(range.first);
+                enters_error = true;
             }
         }
-        fails &= !inflight.failed;
-        if fails {
+        enters_error &= !inflight.failed;
+        if enters_error {
             self.set_failed(&mut inflight);
         }
         let mut head = inflight.head;
-        let mut cq = self.send_cq.redeem();
+        let mut cq = self.send_cq.writer();
         loop {
             let Some(slot) = inflight.slot(head) else {
                 break;
@@ -343,7 +343,7 @@ impl Queue {
         cq.finish();
         inflight.head = head;
         drop(inflight);
-        if fails {
+        if enters_error {
             self.flush_receives();
         }
     }
@@ -380,31 +380,31 @@ impl Queue {
     }
 
     /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `inflight` is held.
-    fn note_failure(&self, index: u32) {
+    fn record_failure(&self, index: u32) {
         if !self.is_flushed(index) {
-            self.flushed.store(index.into(), Relaxed);
+            self.flush_after.store(index.into(), Relaxed);
         }
     }
 
     /// What was submitted behind `index` is not to begin. Any context up to softirq, a connection's lock may
     /// be held.
-    pub(crate) fn flush_behind(&self, index: u32) {
-        let _flight = self.inflight.lock();
-        self.note_failure(index);
+    pub(crate) fn flush_after(&self, index: u32) {
+        let _inflight = self.inflight.lock();
+        self.record_failure(index);
     }
 
     /// Whether submission `index` is behind one that has failed, so that it ends as aborted if it has not begun
     /// yet. Any context.
     pub(crate) fn is_flushed(&self, index: u32) -> bool {
         // Entries of a ring are closer to each other than half of all numbers.
-        u32::try_from(self.flushed.load(Relaxed))
+        u32::try_from(self.flush_after.load(Relaxed))
             .is_ok_and(|from| (1..1 << 31).contains(&index.wrapping_sub(from)))
     }
 
     /// Enters the error state; what has not begun yet is flushed. Any context up to softirq.
     pub(crate) fn fail(&self) {
         let mut inflight = self.inflight.lock();
-        self.note_failure(inflight.head.wrapping_sub(1));
+        self.record_failure(inflight.head.wrapping_sub(1));
         self.set_failed(&mut inflight);
         drop(inflight);
         self.flush_receives();

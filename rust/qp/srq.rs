@@ -88,7 +88,7 @@ impl Srq {
     }
 
     /// Whether the producer index is one that it cannot be. Any context.
-    pub(crate) fn is_wild(&self) -> bool {
+    pub(crate) fn has_bad_producer(&self) -> bool {
         let consumer = *self.consumer.lock();
         self.ring.producer().wrapping_sub(consumer) > self.ring.entries()
     }
@@ -108,11 +108,11 @@ impl Srq {
         let entry = self.ring.read(index);
         let mut segments = [Segment::default(); uapi::SUPERP_MAX_SEGMENTS as usize];
         let mut count = 0;
-        for (number, place) in (0..entry.segments).zip(&mut segments) {
+        for (number, slot) in (0..entry.segments).zip(&mut segments) {
             let Some(segment) = self.ring.segment(index, number) else {
                 break;
             };
-            *place = segment;
+            *slot = segment;
             count = number.wrapping_add(1);
         }
         let next = index.wrapping_add(1);

@@ -26,9 +26,9 @@ use crate::{
 /// Queue pair numbers are 24 bits; 0 means "not bound".
 pub(crate) const QPN_MAX: u32 = (1 << 24) - 1;
 /// Numbers chosen by the node come from the upper half, so that people can count on the lower.
-const CHOSEN_MIN: u32 = 1 << 23;
+const AUTO_QPN_MIN: u32 = 1 << 23;
 /// Draws of a random number before bind gives up.
-const DRAWS: u32 = 32;
+const BIND_ATTEMPTS: u32 = 32;
 
 /// See the module.
 #[pin_data]
@@ -41,7 +41,7 @@ pub(crate) struct Table {
 }
 
 /// Takes the number of `qp` away. Gives it, and whether connections keep parts of messages to it.
-fn reset(qp: &Qp) -> (u32, bool) {
+fn clear_qpn(qp: &Qp) -> (u32, bool) {
     let qpn = qp.qpn.xchg(0, Full);
     (qpn, qp.partials.load(Relaxed) != 0)
 }
@@ -75,11 +75,11 @@ impl Table {
         if qpn > QPN_MAX || qp.qpn() != 0 {
             return Err(EINVAL);
         }
-        let draws = if qpn == 0 { DRAWS } else { 1 };
-        for _ in 0..draws {
+        let attempts = if qpn == 0 { BIND_ATTEMPTS } else { 1 };
+        for _ in 0..attempts {
             let number = match qpn {
-                0 => CHOSEN_MIN | random() & (CHOSEN_MIN - 1),
-                given => given,
+                0 => AUTO_QPN_MIN | random() & (AUTO_QPN_MIN - 1),
+                requested => requested,
             };
             match self.by_qpn.insert(number, qp.clone()) {
                 Ok(()) => {
@@ -104,20 +104,24 @@ impl Table {
     /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it. Gives its
     /// number if connections keep a part of a message to it. Process context.
     pub(crate) fn unbind(&self, qp: &Qp) -> Option<u32> {
-        let (qpn, parts) = reset(qp);
+        let (qpn, has_partials) = clear_qpn(qp);
         if qpn != 0 {
             self.by_qpn.remove_later(qpn);
         }
-        parts.then_some(qpn)
+        has_partials.then_some(qpn)
     }
 
     /// Takes several queue pairs from the reach of peers, and tells the numbers of those that connections
     /// keep a part of a message to. Process context, sleeps for a grace period, once.
-    pub(crate) fn unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>, kept: impl Fn(u32)) {
+    pub(crate) fn unbind_each(
+        &self,
+        qps: impl Iterator<Item = Arc<Qp>>,
+        on_partials: impl Fn(u32),
+    ) {
         let numbers = qps.map(|qp| {
-            let (qpn, parts) = reset(&qp);
-            if parts {
-                kept(qpn);
+            let (qpn, has_partials) = clear_qpn(&qp);
+            if has_partials {
+                on_partials(qpn);
             }
             qpn
         });
@@ -131,7 +135,7 @@ impl Table {
 
     /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
     /// connection's lock may be held.
-    pub(crate) fn missing(&self, qpn: u32) -> Code {
+    pub(crate) fn missing_code(&self, qpn: u32) -> Code {
         match self.time_wait.lock().contains(qpn, timer::now()) {
             true => Code::NO_RECEIVE_BUFFER,
             false => Code::NO_QUEUE_PAIR,

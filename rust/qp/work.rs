@@ -156,12 +156,14 @@ pub(crate) struct PackKey {
 impl PackKey {
     /// Whether there may be several. Data of writes is copied then; a read has none in its packet.
     fn new(op: WorkOp, len: u32) -> Option<PackKey> {
-        let (read, most) = match op {
+        let (read, max_len) = match op {
             WorkOp::Write { imm: None, .. } => (false, COPY_MAX),
             WorkOp::Read { .. } => (true, u32::MAX),
             _ => return None,
         };
-        (1..=most).contains(&len).then_some(PackKey { read, len })
+        (1..=max_len)
+            .contains(&len)
+            .then_some(PackKey { read, len })
     }
 }
 
@@ -204,9 +206,9 @@ pub(crate) struct Request {
 impl Request {
     /// What other requests must have in common with it to be one work with it, all in one packet, if there
     /// may be any.
-    pub(crate) fn like(&self) -> Option<PackKey> {
-        let joins = !self.fence && matches!(self.local, Local::Region(..));
-        PackKey::new(self.op, self.len).filter(|_| joins)
+    pub(crate) fn pack_key(&self) -> Option<PackKey> {
+        let mergeable = !self.fence && matches!(self.local, Local::Region(..));
+        PackKey::new(self.op, self.len).filter(|_| mergeable)
     }
 }
 
@@ -233,24 +235,24 @@ pub(crate) struct Work {
     /// Requests in all.
     count: u16,
     /// How many of them are carried out, where the one behind those was refused.
-    cut: Atomic<u32>,
+    refused_at: Atomic<u32>,
     /// With which code that one was, or a message for want of a buffer; 0 for none.
-    refused: Atomic<u32>,
+    refusal_code: Atomic<u32>,
     /// It starts when all before it in its flow are complete.
     pub(crate) fence: bool,
     /// A message, or what tells of a write, wakes the receiver who waits for such ones alone.
     pub(crate) solicited: bool,
     /// Place in the order of its flow; written when the work leaves the queue.
-    order: Atomic<u64>,
+    flow_order: Atomic<u64>,
     /// How often the peer refused it for want of a buffer when its socket was closed.
-    refusals: Atomic<u32>,
+    refusal_count: Atomic<u32>,
     /// Index of its flow, while it is under way together with others.
-    slot: Atomic<u32>,
+    flow_slot: Atomic<u32>,
     /// It was in a packet with what was refused, and goes again.
-    again: Atomic<bool>,
+    repeated: Atomic<bool>,
     /// The life of the peer in which all bytes of a write have come there, so that what is left to do is
     /// to tell so; 0 for none.
-    placed: Atomic<u32>,
+    placed_in_life: Atomic<u32>,
 }
 
 /// A completed work of a ring, whose memory and ticket are for another one of the same ring.
@@ -281,15 +283,15 @@ impl UnpostedWork {
                 remotes: [0; REQUESTS_MAX],
                 offsets: [0; REQUESTS_MAX],
                 count: 1,
-                cut: Atomic::new(u32::MAX),
-                refused: Atomic::new(0),
+                refused_at: Atomic::new(u32::MAX),
+                refusal_code: Atomic::new(0),
                 fence,
                 solicited,
-                order: Atomic::new(0),
-                refusals: Atomic::new(0),
-                slot: Atomic::new(0),
-                again: Atomic::new(false),
-                placed: Atomic::new(0),
+                flow_order: Atomic::new(0),
+                refusal_count: Atomic::new(0),
+                flow_slot: Atomic::new(0),
+                repeated: Atomic::new(false),
+                placed_in_life: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         );
@@ -297,10 +299,10 @@ impl UnpostedWork {
     }
 
     /// As [`UnpostedWork::new`], in the memory of a [`Recycled`] one, for entry `index` of the same ring.
-    pub(crate) fn renew(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
+    pub(crate) fn reuse(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
         let this = recycled.as_mut().project();
         if let Ticket::Ring(ticket) = this.ticket {
-            ticket.renew(index);
+            ticket.reset(index);
         }
         *this.dest = request.dest;
         *this.op = request.op;
@@ -309,26 +311,27 @@ impl UnpostedWork {
         *this.count = 1;
         *this.fence = request.fence;
         *this.solicited = request.solicited;
-        this.cut.store(u32::MAX, Relaxed);
-        this.refusals.store(0, Relaxed);
-        this.again.store(false, Relaxed);
-        this.refused.store(0, Relaxed);
-        this.placed.store(0, Relaxed);
+        this.refused_at.store(u32::MAX, Relaxed);
+        this.refusal_count.store(0, Relaxed);
+        this.repeated.store(false, Relaxed);
+        this.refusal_code.store(0, Relaxed);
+        this.placed_in_life.store(0, Relaxed);
         UnpostedWork(recycled)
     }
 
     /// Adds the next entry of the ring, a request that is like the others [`Request::like`]: of the RMA
     /// address `remote`, and the same region from `offset` on. False: there is no room.
-    pub(crate) fn add(&mut self, remote: u64, offset: u64) -> bool {
+    pub(crate) fn merge(&mut self, remote: u64, offset: u64) -> bool {
         let this = self.0.as_mut().project();
         let Ticket::Ring(ticket) = this.ticket else {
             return false;
         };
-        let at = usize::from(*this.count);
-        if let (1, Local::Region(_, offset)) = (at, &*this.local) {
+        let index = usize::from(*this.count);
+        if let (1, Local::Region(_, offset)) = (index, &*this.local) {
             (this.remotes[0], this.offsets[0]) = (this.op.remote(), *offset);
         }
-        let (Some(remotes), Some(offsets)) = (this.remotes.get_mut(at), this.offsets.get_mut(at))
+        let (Some(remotes), Some(offsets)) =
+            (this.remotes.get_mut(index), this.offsets.get_mut(index))
         else {
             return false;
         };
@@ -364,11 +367,11 @@ impl Work {
     /// connection's lock may be held.
     pub(crate) fn complete_with(
         work: ListArc<Work>,
-        others: &mut queue::CompletionBatch,
+        batch: &mut queue::CompletionBatch,
         outcome: Result<(), Code>,
     ) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => others.add(work, outcome),
+            Ticket::Ring(_) if work.cut_code().is_none() => batch.add(work, outcome),
             _ => work.complete(outcome),
         }
     }
@@ -376,8 +379,8 @@ impl Work {
     /// Completes a work that was done, as [`Work::complete_with`].
     pub(crate) fn complete_done(work: ListArc<Work>) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => {
-                queue::CompletionBatch::one(work, Ok(()))
+            Ticket::Ring(_) if work.cut_code().is_none() => {
+                queue::CompletionBatch::complete_one(work, Ok(()))
             }
             _ => work.complete(Ok(())),
         }
@@ -396,18 +399,18 @@ impl Work {
 
     /// Whether it may share a packet with its like. Of a socket, only once.
     pub(crate) fn like(&self) -> Option<PackKey> {
-        let alone = self.again.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
-        PackKey::new(self.op, self.len).filter(|_| !alone)
+        let sent_alone = self.repeated.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
+        PackKey::new(self.op, self.len).filter(|_| !sent_alone)
     }
 
     /// Requests of it that are carried out, together.
     pub(crate) fn count(&self) -> u16 {
         // CAST: No more than there are.
-        u32::from(self.count).min(self.cut.load(Relaxed)) as u16
+        u32::from(self.count).min(self.refused_at.load(Relaxed)) as u16
     }
 
-    fn refused(&self) -> Option<Code> {
-        let code = self.refused.load(Relaxed);
+    fn refusal_code(&self) -> Option<Code> {
+        let code = self.refusal_code.load(Relaxed);
         (code != 0).then_some(Code {
             major: (code >> 16) as u16,
             minor: code as u16,
@@ -415,23 +418,23 @@ impl Work {
     }
 
     /// With what the request behind those that are carried out was refused.
-    fn refusal(&self) -> Option<Code> {
-        self.refused()
-            .filter(|_| self.cut.load(Relaxed) != u32::MAX)
+    fn cut_code(&self) -> Option<Code> {
+        self.refusal_code()
+            .filter(|_| self.refused_at.load(Relaxed) != u32::MAX)
     }
 
     /// The peer refused it, or a request of it, so.
     pub(crate) fn set_refused(&self, code: Code) {
         let packed = u32::from(code.major) << 16 | u32::from(code.minor);
-        self.refused.store(packed, Relaxed);
+        self.refusal_code.store(packed, Relaxed);
     }
 
     /// Request `n` was refused so: those behind it are not carried out.
     pub(crate) fn cut(&self, n: u16, code: Code) {
         self.set_refused(code);
-        self.cut.store(n.into(), Relaxed);
+        self.refused_at.store(n.into(), Relaxed);
         if let Ticket::Ring(ticket) = &self.ticket {
-            ticket.flush_behind(n.into());
+            ticket.flush_after(n.into());
         }
     }
 
@@ -455,12 +458,12 @@ impl Work {
 
     /// What is under way has ended so, and with it the work. As [`Ticket::complete`].
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        let Some(code) = self.refusal() else {
+        let Some(code) = self.cut_code() else {
             return self.ticket.complete(outcome);
         };
         if let Ticket::Ring(ticket) = &self.ticket {
-            ticket.complete_part(self.count().into(), outcome);
-            ticket.complete_part(1, Err(code));
+            ticket.complete_first(self.count().into(), outcome);
+            ticket.complete_first(1, Err(code));
             return ticket.complete(Err(Code::ABORTED));
         }
         self.ticket.complete(Err(code));
@@ -468,59 +471,59 @@ impl Work {
 
     /// It goes again.
     pub(crate) fn set_again(&self) {
-        self.again.store(true, Relaxed);
+        self.repeated.store(true, Relaxed);
     }
 
     /// Whether it must not begin, as one before it has failed, and its queue pair with that. Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         match &self.ticket {
-            Ticket::Ring(ticket) => !self.again.load(Relaxed) && ticket.is_flushed(),
+            Ticket::Ring(ticket) => !self.repeated.load(Relaxed) && ticket.is_flushed(),
             Ticket::Socket(_) => false,
         }
     }
 
     /// Completes what must not begin, as [`Ticket::complete`].
     pub(crate) fn flush(&self) {
-        let code = self.refused().unwrap_or(Code::ABORTED);
+        let code = self.refusal_code().unwrap_or(Code::ABORTED);
         self.ticket.complete(Err(code));
     }
 
     pub(crate) fn set_slot(&self, slot: u32) {
-        self.slot.store(slot, Relaxed);
+        self.flow_slot.store(slot, Relaxed);
     }
 
     /// Index of its flow.
     pub(crate) fn slot(&self) -> u32 {
-        self.slot.load(Relaxed)
+        self.flow_slot.load(Relaxed)
     }
 
     pub(crate) fn set_order(&self, order: u64) {
-        self.order.store(order, Relaxed);
+        self.flow_order.store(order, Relaxed);
     }
 
     /// In which life of the peer all bytes of a write have come there, as a refusal of its immediate
     /// says [proto 7]; 0: in none.
     pub(crate) fn set_placed(&self, life: u32) {
-        self.placed.store(life, Relaxed);
+        self.placed_in_life.store(life, Relaxed);
     }
 
     /// Whether a write has no bytes to send in this life of the peer, or none any more.
     pub(crate) fn is_placed(&self, life: u32) -> bool {
-        self.len == 0 || self.placed.load(Relaxed) == life
+        self.len == 0 || self.placed_in_life.load(Relaxed) == life
     }
 
     /// Counts a refusal, and gives how many there were before.
     pub(crate) fn count_refusal(&self) -> u32 {
-        self.refusals.fetch_add(1, Relaxed)
+        self.refusal_count.fetch_add(1, Relaxed)
     }
 
     pub(crate) fn order(&self) -> u64 {
-        self.order.load(Relaxed)
+        self.flow_order.load(Relaxed)
     }
 
     /// Says where `len` bytes from `offset` of request `number` are: calls `each` for each piece, in their
     /// order, with its pages, the offset in them, and its bytes.
-    fn walk(
+    fn for_each_piece(
         &self,
         number: u16,
         offset: u64,
@@ -538,17 +541,17 @@ impl Work {
                 each(region.pages(), base.checked_add(offset).ok_or(EINVAL)?, len)
             }
             Local::List(pieces) => {
-                let (mut skip, mut left) = (offset, len);
+                let (mut skip, mut remaining) = (offset, len);
                 for piece in pieces {
-                    let Some(room @ 1..) = u64::from(piece.len).checked_sub(skip) else {
+                    let Some(available @ 1..) = u64::from(piece.len).checked_sub(skip) else {
                         skip = skip.saturating_sub(piece.len.into());
                         continue;
                     };
-                    let n = left.min(usize::try_from(room)?);
+                    let n = remaining.min(usize::try_from(available)?);
                     let at = piece.offset.checked_add(skip).ok_or(EINVAL)?;
                     each(piece.region.pages(), at, n)?;
-                    (skip, left) = (0, left.saturating_sub(n));
-                    if left == 0 {
+                    (skip, remaining) = (0, remaining.saturating_sub(n));
+                    if remaining == 0 {
                         return Ok(());
                     }
                 }
@@ -564,7 +567,7 @@ impl Work {
             return are_copied(count, len);
         }
         let mut frags = 0u32;
-        let counted = self.walk(0, offset, len as usize, |_, _, n| {
+        let counted = self.for_each_piece(0, offset, len as usize, |_, _, n| {
             frags = frags.saturating_add(Pages::most_frags(u32::try_from(n)?));
             Ok(())
         });
@@ -594,7 +597,7 @@ impl Work {
                 skb.put(data.get(offset..end).ok_or(EINVAL)?)?;
             }
             _ if len == 0 => {}
-            _ => self.walk(0, offset, len, |pages, at, n| {
+            _ => self.for_each_piece(0, offset, len, |pages, at, n| {
                 attach(pages, at, n, copied, skb)
             })?,
         }
@@ -611,7 +614,7 @@ impl Work {
         len: usize,
     ) -> Result<(), Code> {
         let mut from = skb_offset;
-        self.walk(number, offset, len, |pages, at, n| {
+        self.for_each_piece(number, offset, len, |pages, at, n| {
             pages.copy_from_skb(at, skb, from, n)?;
             from = from.saturating_add(n);
             Ok(())
@@ -622,7 +625,7 @@ impl Work {
     /// Places what an atomic operation has replaced.
     pub(crate) fn place_original(&self, value: u64) -> Result<(), Code> {
         let bytes = value.to_ne_bytes();
-        self.walk(0, 0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
+        self.for_each_piece(0, 0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
             .map_err(|_| Code::ABORTED)
     }
 }

@@ -9,14 +9,14 @@ use crate::{kapi::map::RcuMap, proto::Code};
 
 /// Regions by key, found without a lock: messages that arrive look for the buffers of theirs.
 #[pin_data]
-pub(crate) struct Local<O: Owner> {
+pub(crate) struct LocalTable<O: Owner> {
     #[pin]
     table: RcuMap<Region<O>>,
 }
 
 /// Entries that are taken in together are of the same region, as a rule.
 pub(crate) struct Lookup<'a, O: Owner> {
-    regions: &'a Local<O>,
+    regions: &'a LocalTable<O>,
     /// What was found last.
     last: Option<Arc<Region<O>>>,
 }
@@ -28,7 +28,7 @@ impl<O: Owner> Lookup<'_, O> {
     ///
     /// `ACCESS_KEY`: no such region. `ACCESS_BOUNDS`: not all of the bytes are inside.
     /// `ACCESS_PERMISSION`: they are to be written, and may not.
-    pub(crate) fn local(
+    pub(crate) fn find(
         &mut self,
         key: u32,
         addr: u64,
@@ -48,13 +48,13 @@ impl<O: Owner> Lookup<'_, O> {
         Ok((region, offset))
     }
 
-    /// As [`Lookup::local`], in the region that was found last, with the same access: the offset.
-    pub(crate) fn again(&self, addr: u64, len: u32) -> Option<u64> {
+    /// As [`Lookup::find`], in the region that was found last, with the same access: the offset.
+    pub(crate) fn offset_in_last(&self, addr: u64, len: u32) -> Option<u64> {
         self.last.as_ref()?.local_offset(addr, len.into())
     }
 }
 
-impl<O: Owner> Local<O> {
+impl<O: Owner> LocalTable<O> {
     /// None. Process context.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(pin_init!(Self { table <- RcuMap::new() }), GFP_KERNEL)

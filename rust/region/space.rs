@@ -63,14 +63,14 @@ impl Space {
 }
 
 /// The key and the RMA address of a region that is being registered. Dropped, they are free again.
-pub(super) struct Place<'a> {
+pub(super) struct AddrReservation<'a> {
     ranges: &'a Ranges,
     pub(super) key: u32,
     pub(super) rma_addr: u64,
-    kept: bool,
+    committed: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> AddrReservation<'a> {
     /// Chooses them for `len` bytes at `addr`, in `space` if there is one; `draw` gives a random key if
     /// it is free. The caller holds the lock of the space until the region is in the table. Process
     /// context.
@@ -81,16 +81,16 @@ impl<'a> Place<'a> {
     /// found, or the space has no room. `ENOMEM`.
     pub(super) fn choose(
         ranges: &'a Ranges,
-        draw: impl Fn() -> Option<u32>,
+        draw_key: impl Fn() -> Option<u32>,
         space: Option<Space>,
         addr: u64,
         len: u64,
-    ) -> Result<Place<'a>, Refusal> {
+    ) -> Result<AddrReservation<'a>, Refusal> {
         let last = addr.saturating_add(len.saturating_sub(1));
         let no_key = || Refusal::new(ENOSPC, c"no free key for a region");
         let (key, first) = match space {
             Some(space) => {
-                let key = (0..KEY_DRAWS).find_map(|_| draw()).ok_or_else(no_key)?;
+                let key = (0..KEY_DRAWS).find_map(|_| draw_key()).ok_or_else(no_key)?;
                 let pages = (last >> PAGE_SHIFT)
                     .wrapping_sub(addr >> PAGE_SHIFT)
                     .saturating_add(1);
@@ -105,12 +105,12 @@ impl<'a> Place<'a> {
             }
             None => (0..KEY_DRAWS)
                 .find_map(|_| {
-                    let key = draw()?;
-                    let page = |addr| keyed(key, addr) >> PAGE_SHIFT;
+                    let key = draw_key()?;
+                    let page = |addr| keyed_addr(key, addr) >> PAGE_SHIFT;
                     match ranges.insert(page(addr), page(last), key) {
                         // Regions of a global space have these addresses.
                         Err(e) if e == EEXIST => None,
-                        done => Some((key, done.map(|()| page(addr)))),
+                        inserted => Some((key, inserted.map(|()| page(addr)))),
                     }
                 })
                 .ok_or_else(no_key)?,
@@ -119,30 +119,30 @@ impl<'a> Place<'a> {
             e if e == EBUSY => Refusal::new(ENOSPC, c"no room in the RMA address space"),
             e => Refusal::new(e, c"no memory for the region"),
         })?;
-        Ok(Place {
+        Ok(AddrReservation {
             ranges,
             key,
             // Within a page it lies as in memory: what is aligned there is so here.
             rma_addr: first << PAGE_SHIFT | addr & OFFSET_IN_PAGE,
-            kept: false,
+            committed: false,
         })
     }
 
     /// The region is in the table.
-    pub(super) fn keep(mut self) {
-        self.kept = true;
+    pub(super) fn commit(mut self) {
+        self.committed = true;
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for AddrReservation<'_> {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.committed {
             self.ranges.erase(self.rma_addr >> PAGE_SHIFT);
         }
     }
 }
 
 /// The RMA address of a byte of a region with a key of its own.
-fn keyed(key: u32, addr: u64) -> u64 {
+fn keyed_addr(key: u32, addr: u64) -> u64 {
     u64::from(key) << OFFSET_BITS | addr & OFFSET_MASK
 }

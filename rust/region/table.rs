@@ -9,7 +9,7 @@ use kernel::{
 };
 
 use super::{
-    space::{Place, Space},
+    space::{AddrReservation, Space},
     Owner, Region, ACCESS_MASK, KEY_MAX, LOCAL_WRITE, OFFSET_BITS, RECEIVE, REMOTE_ATOMIC,
     REMOTE_WRITE,
 };
@@ -71,7 +71,7 @@ impl<O: Owner> Table<O> {
     }
 
     /// A random key, if it is free.
-    fn draw(&self) -> Option<u32> {
+    fn draw_key(&self) -> Option<u32> {
         let key = net::random() & KEY_MAX;
         (key != 0 && self.get(key).is_none()).then_some(key)
     }
@@ -121,11 +121,12 @@ impl<O: Owner> Table<O> {
             .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
         // Chosen and entered under one lock, so that nobody takes them between the two.
         let space = self.space.lock();
-        let place = Place::choose(&self.ranges, || self.draw(), *space, addr, len)?;
+        let reservation =
+            AddrReservation::choose(&self.ranges, || self.draw_key(), *space, addr, len)?;
         let region = Arc::new(
             Region {
-                key: place.key,
-                rma_addr: place.rma_addr,
+                key: reservation.key,
+                rma_addr: reservation.rma_addr,
                 addr,
                 len,
                 access,
@@ -140,9 +141,9 @@ impl<O: Owner> Table<O> {
         )
         .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
         self.by_key
-            .insert(place.key, region.clone())
+            .insert(reservation.key, region.clone())
             .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
-        place.keep();
+        reservation.commit();
         drop(space);
         Ok(region)
     }
@@ -150,9 +151,13 @@ impl<O: Owner> Table<O> {
     /// The region that an RMA address is in, or near: its bounds are to be checked still. Any context.
     pub(crate) fn at(&self, rma_addr: u64) -> Option<Arc<Region<O>>> {
         let key = (rma_addr >> OFFSET_BITS) as u32;
-        let own = |region: &Arc<Region<O>>| region.rma_addr >> OFFSET_BITS == u64::from(region.key);
-        let region = self.by_key.get(key).filter(own);
-        if region.as_ref().is_some_and(|region| region.has(rma_addr)) {
+        let is_keyed =
+            |region: &Arc<Region<O>>| region.rma_addr >> OFFSET_BITS == u64::from(region.key);
+        let region = self.by_key.get(key).filter(is_keyed);
+        if region
+            .as_ref()
+            .is_some_and(|region| region.contains(rma_addr))
+        {
             return region;
         }
         // Keys are given out again: the region checks that the address is its own.
@@ -202,15 +207,19 @@ impl<O: Owner> RegionCache<O> {
     /// As [`Table::at`]. No two regions have the same address.
     #[inline]
     pub(crate) fn at(&mut self, table: &Table<O>, rma_addr: u64) -> Option<&Region<O>> {
-        if !self.region.as_ref().is_some_and(|last| last.has(rma_addr)) {
-            self.find(table, rma_addr);
+        if !self
+            .region
+            .as_ref()
+            .is_some_and(|last| last.contains(rma_addr))
+        {
+            self.look_up(table, rma_addr);
         }
         self.region.as_deref()
     }
 
     #[cold]
-    fn find(&mut self, table: &Table<O>, rma_addr: u64) {
-        self.count();
+    fn look_up(&mut self, table: &Table<O>, rma_addr: u64) {
+        self.flush_written();
         self.region = table.at(rma_addr);
     }
 
@@ -220,7 +229,7 @@ impl<O: Owner> RegionCache<O> {
         self.written = self.written.wrapping_add(bytes);
     }
 
-    fn count(&mut self) {
+    fn flush_written(&mut self) {
         let bytes = core::mem::take(&mut self.written);
         if let (Some(region), 1..) = (&self.region, bytes) {
             region.count_write(bytes);
@@ -230,6 +239,6 @@ impl<O: Owner> RegionCache<O> {
 
 impl<O: Owner> Drop for RegionCache<O> {
     fn drop(&mut self) {
-        self.count();
+        self.flush_written();
     }
 }

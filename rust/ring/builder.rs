@@ -15,15 +15,15 @@ use crate::{
 };
 
 /// Works that are posted at a go, at least: those that follow leave in another burst.
-const ENOUGH: usize = 16;
+const POST_MIN: usize = 16;
 
 /// A work to which submissions can be added.
 struct OpenWork {
     work: UnpostedWork,
     /// The first submission.
-    like: Sqe,
+    first: Sqe,
     /// How many more have room in its packet.
-    room: u32,
+    free: u32,
 }
 
 /// Works, in the order of their submissions.
@@ -31,8 +31,8 @@ pub(super) struct WorkBuilder {
     /// Index behind the last submission.
     end: u32,
     /// How many of a kind have room in a packet, as was found last.
-    fit: Option<(PackKey, u32)>,
-    made: List<Work>,
+    per_packet: Option<(PackKey, u32)>,
+    works: List<Work>,
     /// How many those are.
     count: usize,
     /// The last one.
@@ -44,8 +44,8 @@ impl WorkBuilder {
     pub(super) fn new(end: u32) -> Self {
         Self {
             end,
-            fit: None,
-            made: List::new(),
+            per_packet: None,
+            works: List::new(),
             count: 0,
             open: None,
         }
@@ -53,8 +53,8 @@ impl WorkBuilder {
 
     /// Adds a work.
     pub(super) fn push(&mut self, work: UnpostedWork) {
-        self.close();
-        self.add(work);
+        self.close_open();
+        self.append(work);
     }
 
     /// Adds the work of submission `index`, whose like can be one with it, as many as `conn` packs.
@@ -63,63 +63,63 @@ impl WorkBuilder {
         work: UnpostedWork,
         index: u32,
         entry: &Sqe,
-        like: PackKey,
+        key: PackKey,
         conn: &Conn,
     ) {
         if index.wrapping_add(1) == self.end {
             return self.push(work);
         }
-        let (_, fit) = match self.fit {
-            Some(found) if found.0 == like => found,
-            _ => *self.fit.insert((like, conn.per_packet(like))),
+        let (_, per_packet) = match self.per_packet {
+            Some(found) if found.0 == key => found,
+            _ => *self.per_packet.insert((key, conn.per_packet(key))),
         };
-        if fit <= 1 {
+        if per_packet <= 1 {
             return self.push(work);
         }
-        self.close();
+        self.close_open();
         self.open = Some(OpenWork {
             work,
-            like: *entry,
-            room: fit.saturating_sub(1),
+            first: *entry,
+            free: per_packet.saturating_sub(1),
         });
     }
 
     /// Adds the next submission to the last work, if it is alike and allowed. `regions`: what looked up the
     /// region of that work, and nothing else since.
-    pub(super) fn join(&mut self, entry: &Sqe, regions: &Lookup<'_>) -> bool {
+    pub(super) fn try_merge(&mut self, entry: &Sqe, regions: &Lookup<'_>) -> bool {
         let Some(open) = &mut self.open else {
             return false;
         };
-        if open.room == 0 || !entry::is_like(entry, &open.like) {
+        if open.free == 0 || !entry::can_merge(entry, &open.first) {
             return false;
         }
-        let Some(offset) = regions.again(entry.operands().local_addr, entry.length) else {
+        let Some(offset) = regions.offset_in_last(entry.operands().local_addr, entry.length) else {
             return false;
         };
-        open.room = open.room.saturating_sub(1);
-        open.work.add(entry.remote_addr, offset)
+        open.free = open.free.saturating_sub(1);
+        open.work.merge(entry.remote_addr, offset)
     }
 
     /// What was made, if it is enough to be posted, or the `last`.
-    pub(super) fn take(&mut self, last: bool) -> List<Work> {
-        if last {
-            self.close();
+    pub(super) fn take_works(&mut self, is_last: bool) -> List<Work> {
+        if is_last {
+            self.close_open();
         }
-        if !last && self.count < ENOUGH {
+        if !is_last && self.count < POST_MIN {
             return List::new();
         }
         self.count = 0;
-        core::mem::replace(&mut self.made, List::new())
+        core::mem::replace(&mut self.works, List::new())
     }
 
-    fn close(&mut self) {
+    fn close_open(&mut self) {
         if let Some(open) = self.open.take() {
-            self.add(open.work);
+            self.append(open.work);
         }
     }
 
-    fn add(&mut self, work: UnpostedWork) {
+    fn append(&mut self, work: UnpostedWork) {
         self.count = self.count.saturating_add(1);
-        self.made.push_back(ListArc::from(work));
+        self.works.push_back(ListArc::from(work));
     }
 }

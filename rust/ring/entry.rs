@@ -41,7 +41,7 @@ pub(super) fn is_solicited(entry: &Sqe) -> bool {
 
 /// Whether an entry asks for the same as `other`, of other bytes of the same region. That one was allowed, and
 /// its local bytes are in one piece of a region.
-pub(super) fn is_like(entry: &Sqe, other: &Sqe) -> bool {
+pub(super) fn can_merge(entry: &Sqe, other: &Sqe) -> bool {
     let flags = u32::from(entry.flags ^ other.flags) & !uapi::SUPERP_SQE_SIGNALED;
     flags == 0
         && entry.opcode == other.opcode
@@ -71,15 +71,15 @@ pub(super) fn parse(
     let inline = flags & uapi::SUPERP_SQE_INLINE != 0;
     let list = flags & uapi::SUPERP_SQE_LIST != 0;
     let imm = (flags & uapi::SUPERP_SQE_IMM != 0).then_some(entry.imm);
-    let form = entry.rsvd == 0
+    let well_formed = entry.rsvd == 0
         && flags & !uapi::SUPERP_SQE_MASK == 0
         && (imm.is_some() || entry.imm == 0)
         && (!inline || entry.local_key == 0 && !list);
-    check(form, Code::MALFORMED)?;
+    check(well_formed, Code::MALFORMED)?;
 
-    let op = operation(entry, imm)?;
-    let from_here = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
-    check(from_here || (!inline && imm.is_none()), Code::MALFORMED)?;
+    let op = parse_op(entry, imm)?;
+    let sends_local = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
+    check(sends_local || (!inline && imm.is_none()), Code::MALFORMED)?;
     check(
         !list || !matches!(op, WorkOp::Atomic { .. }),
         Code::MALFORMED,
@@ -95,19 +95,19 @@ pub(super) fn parse(
         Local::Inline(entry.data())
     } else if list {
         check(entry.operands().local_addr == 0, Code::MALFORMED)?;
-        pieces(entry, segment, regions, !from_here)?
+        parse_segments(entry, segment, regions, !sends_local)?
     } else if entry.length == 0 {
         Local::None
     } else {
         let addr = entry.operands().local_addr;
-        let (region, offset) = regions.local(entry.local_key, addr, entry.length, !from_here)?;
+        let (region, offset) = regions.find(entry.local_key, addr, entry.length, !sends_local)?;
         Local::Region(region, offset)
     };
     Ok((op, local))
 }
 
 /// Local bytes that are a list of segments.
-fn pieces(
+fn parse_segments(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
     regions: &mut Lookup<'_>,
@@ -120,14 +120,16 @@ fn pieces(
     )?;
     let mut pieces =
         KVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT).map_err(|_| Code::RESOURCES)?;
-    let mut left = entry.length;
+    let mut remaining = entry.length;
     for number in 0..count {
         let Segment { addr, key, length } = segment(number).ok_or(Code::MALFORMED)?;
-        left = left.checked_sub(length).ok_or(Code::MALFORMED_LENGTH)?;
+        remaining = remaining
+            .checked_sub(length)
+            .ok_or(Code::MALFORMED_LENGTH)?;
         if length == 0 {
             continue;
         }
-        let (region, offset) = regions.local(key, addr, length, write)?;
+        let (region, offset) = regions.find(key, addr, length, write)?;
         let piece = Piece {
             region,
             offset,
@@ -137,11 +139,11 @@ fn pieces(
             .push_within_capacity(piece)
             .map_err(|_| Code::RESOURCES)?;
     }
-    check(left == 0, Code::MALFORMED_LENGTH)?;
+    check(remaining == 0, Code::MALFORMED_LENGTH)?;
     Ok(Local::List(pieces))
 }
 
-fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
+fn parse_op(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     let remote = entry.remote_addr;
     let operands = entry.operands();
     let inline = u32::from(entry.flags) & uapi::SUPERP_SQE_INLINE != 0;
@@ -164,8 +166,8 @@ fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
         uapi::SUPERP_OP_SWAP => AtomicKind::Swap,
         _ => return Err(Code::UNKNOWN_OPCODE),
     };
-    let compares = kind == AtomicKind::CompareSwap || operands.compare == 0;
-    check(compares && operands.rsvd == 0, Code::MALFORMED)?;
+    let compare_allowed = kind == AtomicKind::CompareSwap || operands.compare == 0;
+    check(compare_allowed && operands.rsvd == 0, Code::MALFORMED)?;
     check(remote & 7 == 0, Code::MALFORMED_ATOMIC)?;
     Ok(WorkOp::Atomic {
         remote,

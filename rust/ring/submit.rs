@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How often the kernel looks by itself after a doorbell that more was to follow, ns.
-const LOOK_AGAIN: u64 = 400_000;
+const POLL_PERIOD: u64 = 400_000;
 
 /// The connection of a queue pair. It may have been removed since, and another one made under its id.
 fn connection(node: &Node, peer: &RingPeer) -> Result<Arc<Conn>, Code> {
@@ -36,9 +36,9 @@ fn connection(node: &Node, peer: &RingPeer) -> Result<Arc<Conn>, Code> {
 
 /// What a doorbell has left in a queue.
 pub(super) enum DoorbellResult {
-    Nothing,
+    Done,
     /// A completion queue has no room.
-    NoRoom,
+    CqFull,
     /// The program has a signal to see to.
     Signal,
 }
@@ -50,19 +50,19 @@ impl Queue {
         let mut consumer = self.consumer.lock();
         loop {
             self.set_doorbell(Doorbell::Polling);
-            let all = self.take_in(node, &mut consumer);
-            if all && more {
-                self.look_later();
+            let fetched_all = self.fetch(node, &mut consumer);
+            if fetched_all && more {
+                self.start_poll_timer();
             } else {
                 self.set_doorbell(Doorbell::Required);
             }
             // The program stores the producer, then looks at the flags; here it is the other way round.
             smp_mb();
-            if !all {
-                return DoorbellResult::NoRoom;
+            if !fetched_all {
+                return DoorbellResult::CqFull;
             }
-            let taken = self.taken.load(Relaxed);
-            if self.sq.producer() == taken || !self.is_sound(taken) {
+            let next = self.next_sqe.load(Relaxed);
+            if self.sq.producer() == next || !self.has_valid_producer(next) {
                 break;
             }
             if kernel::current!().signal_pending() {
@@ -71,15 +71,15 @@ impl Queue {
             defer::resched();
         }
         drop(consumer);
-        self.flushed()
+        self.flush_if_failed()
     }
 
     /// Flushes the receive ring if the queue pair is in the error state.
-    fn flushed(&self) -> DoorbellResult {
+    fn flush_if_failed(&self) -> DoorbellResult {
         if self.inflight.lock().failed && !self.flush_receives() {
-            return DoorbellResult::NoRoom;
+            return DoorbellResult::CqFull;
         }
-        DoorbellResult::Nothing
+        DoorbellResult::Done
     }
 
     /// Looks at the submission ring once, and takes in what is there. The program need not ring for new
@@ -89,9 +89,9 @@ impl Queue {
         if !consumer.watched {
             self.set_watched(&mut consumer, true);
         }
-        if self.sq.producer() != self.taken.load(Relaxed) {
+        if self.sq.producer() != self.next_sqe.load(Relaxed) {
             // What finds no room is tried again.
-            self.take_in(node, &mut consumer);
+            self.fetch(node, &mut consumer);
         }
     }
 
@@ -102,11 +102,11 @@ impl Queue {
         self.set_watched(&mut consumer, false);
         // The program stores the producer, then looks at the flags; here it is the other way round.
         smp_mb();
-        if !self.take_in(node, &mut consumer) {
-            return DoorbellResult::NoRoom;
+        if !self.fetch(node, &mut consumer) {
+            return DoorbellResult::CqFull;
         }
         drop(consumer);
-        self.flushed()
+        self.flush_if_failed()
     }
 
     fn set_watched(&self, consumer: &mut SqConsumer, watched: bool) {
@@ -123,35 +123,35 @@ impl Queue {
     }
 
     /// Has the timer look at the ring for as long as the program rings now and then.
-    fn look_later(self: &Arc<Self>) {
+    fn start_poll_timer(self: &Arc<Self>) {
         let mut inflight = self.inflight.lock();
         inflight.doorbell = Doorbell::Required;
         if !inflight.closed && !inflight.failed {
             inflight.doorbell = Doorbell::Timer;
-            inflight.seen = None;
+            inflight.last_polled = None;
             let now = timer::now();
             self.timer
-                .start_abs(self, now, now.saturating_add(LOOK_AGAIN));
+                .start_abs(self, now, now.saturating_add(POLL_PERIOD));
         }
         self.sq.set_flags(inflight.flags());
     }
 
     /// Whether the producer index is one that it can be.
-    fn is_sound(&self, next: u32) -> bool {
+    fn has_valid_producer(&self, next: u32) -> bool {
         let producer = self.sq.producer();
-        self.is_sound_index(producer, next)
+        self.is_valid_producer(producer, next)
     }
 
-    fn is_sound_index(&self, producer: u32, next: u32) -> bool {
+    fn is_valid_producer(&self, producer: u32, next: u32) -> bool {
         let head = self.inflight.lock().head;
         let entries = self.sq.entries();
         producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
     }
 
     /// Takes in what is in the submission ring; `false` if something is left for want of room.
-    fn take_in(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
+    fn fetch(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
         let producer = self.sq.producer();
-        if !self.is_sound_index(producer, self.taken.load(Relaxed)) {
+        if !self.is_valid_producer(producer, self.next_sqe.load(Relaxed)) {
             self.fail();
             return true;
         }
@@ -164,19 +164,19 @@ impl Queue {
         let mut regions = self.regions.lookup();
         let mut builder = WorkBuilder::new(producer);
         loop {
-            let left = producer.wrapping_sub(self.taken.load(Relaxed));
-            let wanted = left.min(BATCH);
-            let promised = self.send_cq.reserve(wanted);
-            self.take_some(promised, consumer, &conn, qpn, &mut regions, &mut builder);
-            let last = promised < wanted || promised == left;
-            let mut works = builder.take(last);
+            let remaining = producer.wrapping_sub(self.next_sqe.load(Relaxed));
+            let wanted = remaining.min(BATCH);
+            let reserved = self.send_cq.reserve(wanted);
+            self.fetch_batch(reserved, consumer, &conn, qpn, &mut regions, &mut builder);
+            let is_last = reserved < wanted || reserved == remaining;
+            let mut works = builder.take_works(is_last);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
                 // What it does not take completes as aborted when it is dropped.
                 let _ = conn.post_all(&mut works);
             }
             drop(works);
-            if last {
-                return promised == left;
+            if is_last {
+                return reserved == remaining;
             }
             defer::resched();
         }
@@ -184,7 +184,7 @@ impl Queue {
 
     /// Takes in the next `n` entries, for whose completions there is room. Those that are not allowed
     /// complete here.
-    fn take_some(
+    fn fetch_batch(
         self: &Arc<Self>,
         n: u32,
         consumer: &mut SqConsumer,
@@ -193,8 +193,8 @@ impl Queue {
         regions: &mut Lookup<'_>,
         builder: &mut WorkBuilder,
     ) {
-        let first = self.taken.load(Relaxed);
-        self.taken.store(first.wrapping_add(n), Relaxed);
+        let first = self.next_sqe.load(Relaxed);
+        self.next_sqe.store(first.wrapping_add(n), Relaxed);
         let mut inflight = self.inflight.lock();
         let mut failed = inflight.failed;
         if consumer.recycled.is_empty() {
@@ -215,7 +215,7 @@ impl Queue {
         }
         drop(inflight);
         for (i, entry) in (0..n).zip(&consumer.entries) {
-            if !failed && builder.join(entry, regions) {
+            if !failed && builder.try_merge(entry, regions) {
                 continue;
             }
             let index = first.wrapping_add(i);
@@ -238,18 +238,18 @@ impl Queue {
                         fence: entry::is_fenced(entry),
                         solicited: entry::is_solicited(entry),
                     };
-                    let like = request.like();
+                    let pack_key = request.pack_key();
                     let work = match consumer.recycled.pop() {
-                        Some(recycled) => Ok(UnpostedWork::renew(recycled, index, request)),
+                        Some(recycled) => Ok(UnpostedWork::reuse(recycled, index, request)),
                         // Without memory the ticket is dropped, which completes it as aborted.
                         None => {
                             let ticket = RingTicket::new(self, index);
                             UnpostedWork::new(work::Ticket::Ring(ticket), request)
                         }
                     };
-                    match (work, like, conn) {
-                        (Ok(work), Some(like), Ok(conn)) => {
-                            builder.begin(work, index, entry, like, conn);
+                    match (work, pack_key, conn) {
+                        (Ok(work), Some(pack_key), Ok(conn)) => {
+                            builder.begin(work, index, entry, pack_key, conn);
                         }
                         (Ok(work), ..) => builder.push(work),
                         (Err(_), ..) => failed = true,
@@ -272,7 +272,7 @@ impl Queue {
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Queue { self.look }
+    impl HasWork<Self> for Queue { self.poll_work }
 }
 
 impl TimerCallback for Queue {
@@ -281,12 +281,12 @@ impl TimerCallback for Queue {
         if inflight.doorbell != Doorbell::Timer || inflight.closed {
             return;
         }
-        let taken = this.taken.load(Relaxed);
-        if inflight.seen != Some(taken) {
-            inflight.seen = Some(taken);
+        let next = this.next_sqe.load(Relaxed);
+        if inflight.last_polled != Some(next) {
+            inflight.last_polled = Some(next);
             let now = timer::now();
             this.timer
-                .start_abs(this, now, now.saturating_add(LOOK_AGAIN));
+                .start_abs(this, now, now.saturating_add(POLL_PERIOD));
             return;
         }
         // For a whole period nobody has rung.
@@ -295,7 +295,7 @@ impl TimerCallback for Queue {
         drop(inflight);
         // The program stores the producer, then looks at the flags; here it is the other way round.
         smp_mb();
-        if this.sq.producer() != taken {
+        if this.sq.producer() != next {
             // It fails if it is on its way already.
             let _ = defer::queue().enqueue(this.clone());
         }
@@ -312,7 +312,7 @@ impl WorkItem for Queue {
         };
         let mut consumer = this.consumer.lock();
         let closed = this.inflight.lock().closed;
-        if !closed && !this.take_in(&node, &mut consumer) {
+        if !closed && !this.fetch(&node, &mut consumer) {
             // The next doorbell goes on with it.
             this.page.set_doorbell(this.id);
         }

@@ -45,18 +45,18 @@ const DONE: u32 = 2;
 pub(crate) struct Ticket {
     endpoint: Arc<Endpoint>,
     state: Atomic<u32>,
-    what: CompletionInfo,
+    completion: CompletionInfo,
     kind: Kind,
 }
 
 impl Ticket {
     /// Takes over a charge of `bytes`.
     pub(crate) fn message(endpoint: Arc<Endpoint>, len: u32, bytes: isize) -> Ticket {
-        endpoint.messages.add(1, Relaxed);
+        endpoint.pending_messages.add(1, Relaxed);
         Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
-            what: CompletionInfo {
+            completion: CompletionInfo {
                 token: 0,
                 len,
                 op: 0,
@@ -68,17 +68,17 @@ impl Ticket {
     pub(crate) fn request(
         endpoint: Arc<Endpoint>,
         sk: &Sock,
-        what: CompletionInfo,
+        completion: CompletionInfo,
     ) -> Result<Ticket> {
         let reserve = Reserve::new()?;
-        if !endpoint.may_report(sk) {
+        if !endpoint.may_queue_completion(sk) {
             return Err(enobufs());
         }
-        endpoint.requests.add(1, Relaxed);
+        endpoint.pending_requests.add(1, Relaxed);
         Ok(Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
-            what,
+            completion,
             kind: Kind::Request(reserve),
         })
     }
@@ -119,16 +119,16 @@ impl Ticket {
                     Some(Err(code)) => self.message_failed(code),
                     None => {}
                 }
-                endpoint.messages.fetch_sub(1, Relaxed);
+                endpoint.pending_messages.fetch_sub(1, Relaxed);
                 endpoint.uncharge(*bytes);
             }
             Kind::Request(reserve) => {
                 if let (Some(outcome), Some(buffer)) = (outcome, reserve.take()) {
                     endpoint.sock.with(|sk, rcu| {
-                        endpoint.report(sk, rcu, buffer, self.what, outcome.err());
+                        endpoint.queue_completion(sk, rcu, buffer, self.completion, outcome.err());
                     });
                 }
-                endpoint.requests.fetch_sub(1, Relaxed);
+                endpoint.pending_requests.fetch_sub(1, Relaxed);
             }
         }
     }
@@ -138,9 +138,9 @@ impl Ticket {
     fn message_failed(&self, code: Code) {
         let endpoint = &self.endpoint;
         endpoint.sock.with(|sk, rcu| {
-            if endpoint.may_report(sk) {
+            if endpoint.may_queue_completion(sk) {
                 if let Some(buffer) = SkBuff::alloc(0, 0) {
-                    endpoint.report(sk, rcu, buffer, self.what, Some(code));
+                    endpoint.queue_completion(sk, rcu, buffer, self.completion, Some(code));
                 }
             }
             sk.set_error(error_of(code));

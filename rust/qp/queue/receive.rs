@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Its state, under a lock.
-pub(super) struct Receiving {
+pub(super) struct RqState {
     /// The next entry; what the program sees is a copy.
     consumer: u32,
     /// A message is being put into the next entry's buffer: there is a [`Claim`].
@@ -32,9 +32,9 @@ pub(super) struct Receiving {
     closed: bool,
 }
 
-impl Receiving {
+impl RqState {
     pub(super) fn new() -> Self {
-        Receiving {
+        RqState {
             consumer: 0,
             claimed: false,
             failed: false,
@@ -52,14 +52,14 @@ impl Receiving {
 #[derive(Copy, Clone)]
 pub(crate) struct Bytes<'a> {
     skb: &'a SkBuff,
-    at: usize,
+    offset: usize,
     len: usize,
 }
 
 impl<'a> Bytes<'a> {
     /// `len` of them, from `at` on. What is not there cannot be copied.
-    pub(crate) fn new(skb: &'a SkBuff, at: usize, len: usize) -> Self {
-        Bytes { skb, at, len }
+    pub(crate) fn new(skb: &'a SkBuff, offset: usize, len: usize) -> Self {
+        Bytes { skb, offset, len }
     }
 
     /// All of them.
@@ -69,40 +69,40 @@ impl<'a> Bytes<'a> {
 }
 
 /// Where receive entries come from.
-pub(super) enum Source {
+pub(super) enum RqeSource {
     Own(Ring<Rqe>),
     Shared(Arc<Srq>),
 }
 
-impl Source {
+impl RqeSource {
     /// The ring that nobody else takes entries from.
-    pub(super) fn own(&self) -> Option<&Ring<Rqe>> {
+    pub(super) fn own_ring(&self) -> Option<&Ring<Rqe>> {
         match self {
-            Source::Own(ring) => Some(ring),
-            Source::Shared(_) => None,
+            RqeSource::Own(ring) => Some(ring),
+            RqeSource::Shared(_) => None,
         }
     }
 
     /// Whether the producer index is one that it cannot be.
-    fn is_wild(&self, consumer: u32) -> bool {
+    fn has_bad_producer(&self, consumer: u32) -> bool {
         match self {
-            Source::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
-            Source::Shared(srq) => srq.is_wild(),
+            RqeSource::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
+            RqeSource::Shared(srq) => srq.has_bad_producer(),
         }
     }
 }
 
 /// The receiving half; its state is apart.
-pub(super) struct Receive {
-    pub(super) source: Source,
+pub(super) struct ReceiveQueue {
+    pub(super) source: RqeSource,
     pub(super) cq: Arc<Cq>,
 }
 
-impl Receive {
+impl ReceiveQueue {
     /// A queue pair receives here from now on.
     pub(super) fn join(&self) {
         self.cq.users.join();
-        if let Source::Shared(srq) = &self.source {
+        if let RqeSource::Shared(srq) = &self.source {
             srq.users.join();
         }
     }
@@ -110,7 +110,7 @@ impl Receive {
     /// It does not any more.
     pub(super) fn leave(&self) {
         self.cq.users.leave();
-        if let Source::Shared(srq) = &self.source {
+        if let RqeSource::Shared(srq) = &self.source {
             srq.users.leave();
         }
     }
@@ -127,7 +127,7 @@ impl Queue {
             return true;
         }
         // Those of a shared queue are for others.
-        let Some(ring) = rq.source.own() else {
+        let Some(ring) = rq.source.own_ring() else {
             return true;
         };
         // The program stores the producer, then looks at the flags; here it is the other way round.
@@ -142,7 +142,7 @@ impl Queue {
                 return false;
             }
             let token = ring.read(receiving.consumer).token;
-            self.received(
+            self.complete_receive(
                 rq,
                 &mut receiving,
                 token,
@@ -154,15 +154,15 @@ impl Queue {
     }
 
     /// Completes a receive entry, of the own ring the oldest; there is room for that.
-    fn received(
+    fn complete_receive(
         &self,
-        rq: &Receive,
-        receiving: &mut GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        receiving: &mut GuardBh<'_, RqState>,
         token: u64,
         outcome: Result<u32, Code>,
         ancillary: Ancillary,
     ) {
-        if let Some(ring) = rq.source.own() {
+        if let Some(ring) = rq.source.own_ring() {
             receiving.consumer = receiving.consumer.wrapping_add(1);
             receiving.claimed = false;
             ring.set_consumer(receiving.consumer);
@@ -182,7 +182,7 @@ impl Queue {
         };
         // CAST: The number of an opcode.
         let cqe = self.cqe(token, len, opcode as u8, outcome.err());
-        let mut cq = rq.cq.redeem();
+        let mut cq = rq.cq.writer();
         let cqe = Cqe {
             imm: attrs.imm.unwrap_or(0),
             // CAST: A bit of few.
@@ -194,7 +194,7 @@ impl Queue {
     }
 
     /// A connected queue pair hears only its peer; before, nobody.
-    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, RecvError> {
+    fn check_peer(&self, from: &MsgMeta) -> Result<&ReceiveQueue, RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let peer = *self.peer.lock();
         match peer {
@@ -206,13 +206,13 @@ impl Queue {
     }
 
     /// Whether there is a receive entry, and room for its completion.
-    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), RecvError> {
+    fn check_ready(&self, rq: &ReceiveQueue, receiving: &RqState) -> Result<(), RecvError> {
         if receiving.failed || receiving.closed {
             return Err(RecvError::NoQp);
         }
         let empty = match &rq.source {
-            Source::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
-            Source::Shared(srq) => srq.is_empty(),
+            RqeSource::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
+            RqeSource::Shared(srq) => srq.is_empty(),
         };
         if empty {
             return Err(RecvError::NoBuffer);
@@ -221,18 +221,24 @@ impl Queue {
     }
 
     /// As [`crate::qp::Qp::room`].
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        let rq = self.accepts(from)?;
-        self.ready(rq, &self.receiving.lock())?;
-        rq.cq.has_room().then_some(()).ok_or(RecvError::NoBuffer)
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+        let rq = self.check_peer(from)?;
+        self.check_ready(rq, &self.receiving.lock())?;
+        rq.cq
+            .has_free_entry()
+            .then_some(())
+            .ok_or(RecvError::NoBuffer)
     }
 
     /// The receiving half, when there is a receive entry; room is promised for its completion.
-    fn receive(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
-        let rq = self.accepts(from)?;
+    fn reserve_receive(
+        &self,
+        from: &MsgMeta,
+    ) -> Result<(&ReceiveQueue, GuardBh<'_, RqState>), RecvError> {
+        let rq = self.check_peer(from)?;
         let receiving = self.receiving.lock();
-        self.ready(rq, &receiving)?;
-        if rq.source.is_wild(receiving.consumer) {
+        self.check_ready(rq, &receiving)?;
+        if rq.source.has_bad_producer(receiving.consumer) {
             drop(receiving);
             self.fail();
             return Err(RecvError::NoQp);
@@ -244,7 +250,7 @@ impl Queue {
     }
 
     /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
-    fn claimed(&self) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
+    fn lock_claimed(&self) -> Result<(&ReceiveQueue, GuardBh<'_, RqState>), RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let receiving = self.receiving.lock();
         if receiving.failed || receiving.closed {
@@ -254,14 +260,14 @@ impl Queue {
     }
 
     /// A message could not be put into the next entry, which completes, and the queue pair fails.
-    fn misplaced(
+    fn fail_receive(
         &self,
-        rq: &Receive,
-        mut receiving: GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        mut receiving: GuardBh<'_, RqState>,
         entry: &Rqe,
         code: Code,
     ) -> RecvError {
-        self.received(
+        self.complete_receive(
             rq,
             &mut receiving,
             entry.token,
@@ -287,9 +293,9 @@ impl Queue {
         if matches!(ancillary, Ancillary::Placed { .. }) {
             return Err(RecvError::NoQp);
         }
-        let (rq, receiving) = self.receive(from)?;
+        let (rq, receiving) = self.reserve_receive(from)?;
         match &rq.source {
-            Source::Own(ring) => {
+            RqeSource::Own(ring) => {
                 let index = receiving.consumer;
                 let segment = |number| ring.segment(index, number);
                 self.fill(
@@ -301,8 +307,8 @@ impl Queue {
                     ancillary,
                 )
             }
-            Source::Shared(srq) => {
-                let taken = srq.take().inspect_err(|_| rq.cq.redeem().release())?;
+            RqeSource::Shared(srq) => {
+                let taken = srq.take().inspect_err(|_| rq.cq.writer().release())?;
                 let segment = |number| taken.segment(number);
                 self.fill(rq, receiving, &taken.entry, segment, message, ancillary)
             }
@@ -313,23 +319,25 @@ impl Queue {
     /// completes it.
     fn fill(
         &self,
-        rq: &Receive,
-        mut receiving: GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        mut receiving: GuardBh<'_, RqState>,
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
         message: Bytes<'_>,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        let placed = buffer(entry, message.len as u64)
-            .and_then(|len| self.place(entry, segment, 0, message).map(|()| len));
-        match placed {
+        let copied = check_rqe(entry, message.len as u64).and_then(|len| {
+            self.copy_to_buffer(entry, segment, 0, message)
+                .map(|()| len)
+        });
+        match copied {
             Ok(len) => {
-                self.received(rq, &mut receiving, entry.token, Ok(len), ancillary);
+                self.complete_receive(rq, &mut receiving, entry.token, Ok(len), ancillary);
                 drop(receiving);
                 self.rx_messages.add(1, Relaxed);
                 Ok(())
             }
-            Err(code) => Err(self.misplaced(rq, receiving, entry, code)),
+            Err(code) => Err(self.fail_receive(rq, receiving, entry, code)),
         }
     }
 
@@ -340,14 +348,14 @@ impl Queue {
         from: &MsgMeta,
         len: u32,
     ) -> Result<Option<Claim>, RecvError> {
-        if self.shares() {
+        if self.uses_srq() {
             return Ok(None);
         }
-        let (rq, mut receiving) = self.receive(from)?;
-        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
+        let (rq, mut receiving) = self.reserve_receive(from)?;
+        let ring = rq.source.own_ring().ok_or(RecvError::NoQp)?;
         let index = receiving.consumer;
         let entry = ring.read(index);
-        match buffer(&entry, len.into()) {
+        match check_rqe(&entry, len.into()) {
             Ok(len) => {
                 receiving.claimed = true;
                 let queue = self.clone();
@@ -356,21 +364,23 @@ impl Queue {
                     index,
                     entry,
                     len,
-                    ended: false,
+                    completed: false,
                 }))
             }
-            Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
+            Err(code) => Err(self.fail_receive(rq, receiving, &entry, code)),
         }
     }
 
     /// Whether it receives from a shared queue.
-    fn shares(&self) -> bool {
-        self.rq.as_ref().is_some_and(|rq| rq.source.own().is_none())
+    fn uses_srq(&self) -> bool {
+        self.rq
+            .as_ref()
+            .is_some_and(|rq| rq.source.own_ring().is_none())
     }
 
     /// As [`crate::qp::Qp::max_message`].
     pub(crate) fn max_message(&self) -> u32 {
-        match self.shares() {
+        match self.uses_srq() {
             // The kernel keeps it until it is whole.
             true => MAX_MESSAGE,
             false => uapi::SUPERP_MAX_RING_MESSAGE,
@@ -378,7 +388,7 @@ impl Queue {
     }
 
     /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
-    fn place(
+    fn copy_to_buffer(
         &self,
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
@@ -392,20 +402,20 @@ impl Queue {
                 key: entry.key,
                 length: entry.length,
             };
-            return self.place_piece(whole, offset, bytes, 0, len);
+            return self.copy_to_segment(whole, offset, bytes, 0, len);
         }
         let (mut skip, mut done) = (offset, 0);
         for number in 0..entry.segments {
-            let Some(left @ 1..) = len.checked_sub(done) else {
+            let Some(remaining @ 1..) = len.checked_sub(done) else {
                 break;
             };
             let segment = segment(number).ok_or(Code::MALFORMED)?;
-            let Some(room @ 1..) = u64::from(segment.length).checked_sub(skip) else {
+            let Some(available @ 1..) = u64::from(segment.length).checked_sub(skip) else {
                 skip = skip.saturating_sub(segment.length.into());
                 continue;
             };
-            let n = left.min(usize::try_from(room).unwrap_or(left));
-            self.place_piece(segment, skip, bytes, done, n)?;
+            let n = remaining.min(usize::try_from(available).unwrap_or(remaining));
+            self.copy_to_segment(segment, skip, bytes, done, n)?;
             (skip, done) = (0, done.saturating_add(n));
         }
         match done == len {
@@ -416,31 +426,31 @@ impl Queue {
     }
 
     /// Puts `len` bytes of a message, from `first` on, at `offset` of a piece of memory.
-    fn place_piece(
+    fn copy_to_segment(
         &self,
-        piece: Segment,
+        segment: Segment,
         offset: u64,
         bytes: Bytes<'_>,
         first: usize,
         len: usize,
     ) -> Result<(), Code> {
-        if piece.length == 0 {
+        if segment.length == 0 {
             return Ok(());
         }
         let (region, start) =
             self.regions
                 .lookup()
-                .local(piece.key, piece.addr, piece.length, true)?;
+                .find(segment.key, segment.addr, segment.length, true)?;
         let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
         region
             .pages()
-            .copy_from_skb(offset, bytes.skb, bytes.at.saturating_add(first), len)
+            .copy_from_skb(offset, bytes.skb, bytes.offset.saturating_add(first), len)
             .map_err(|_| Code::RESOURCES)
     }
 }
 
 /// Whether the buffer of a receive entry is long enough for a message; gives its length.
-fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
+fn check_rqe(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
     let list = entry.segments != 0;
     if entry.rsvd != 0 || list && (entry.addr != 0 || entry.key != 0) {
         return Err(Code::MALFORMED);
@@ -461,7 +471,7 @@ pub(crate) struct Claim {
     entry: Rqe,
     /// Bytes of the message; the buffer has as many.
     len: u32,
-    ended: bool,
+    completed: bool,
 }
 
 impl Claim {
@@ -477,23 +487,23 @@ impl Claim {
         if end.is_none_or(|end| end > self.len.into()) {
             return Err(RecvError::NoQp);
         }
-        let (rq, receiving) = self.queue.claimed()?;
-        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
+        let (rq, receiving) = self.queue.lock_claimed()?;
+        let ring = rq.source.own_ring().ok_or(RecvError::NoQp)?;
         let segment = |number| ring.segment(self.index, number);
-        let placed = self
+        let copied = self
             .queue
-            .place(&self.entry, segment, first, Bytes::all(bytes));
-        placed.map_err(|code| {
-            self.ended = true;
-            self.queue.misplaced(rq, receiving, &self.entry, code)
+            .copy_to_buffer(&self.entry, segment, first, Bytes::all(bytes));
+        copied.map_err(|code| {
+            self.completed = true;
+            self.queue.fail_receive(rq, receiving, &self.entry, code)
         })
     }
 
     /// The message is whole: completes the entry. As [`Claim::put`].
     pub(crate) fn finish(mut self, ancillary: Ancillary) -> Result<(), RecvError> {
-        let (rq, mut receiving) = self.queue.claimed()?;
-        self.ended = true;
-        self.queue.received(
+        let (rq, mut receiving) = self.queue.lock_claimed()?;
+        self.completed = true;
+        self.queue.complete_receive(
             rq,
             &mut receiving,
             self.entry.token,
@@ -508,13 +518,13 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.ended {
+        if self.completed {
             return;
         }
-        let promised = core::mem::take(&mut self.queue.receiving.lock().claimed);
+        let claimed = core::mem::take(&mut self.queue.receiving.lock().claimed);
         // Otherwise the entry has been flushed.
-        if let (true, Some(rq)) = (promised, &self.queue.rq) {
-            rq.cq.redeem().release();
+        if let (true, Some(rq)) = (claimed, &self.queue.rq) {
+            rq.cq.writer().release();
         }
     }
 }

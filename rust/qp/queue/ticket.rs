@@ -62,7 +62,7 @@ impl Ticket {
     }
 
     /// For another submission; those before have completed.
-    pub(crate) fn renew(&mut self, index: u32) {
+    pub(crate) fn reset(&mut self, index: u32) {
         self.first.store(index, Relaxed);
         self.count.store(1, Relaxed);
     }
@@ -74,11 +74,11 @@ impl Ticket {
     }
 
     /// Ends up to `n` of the submissions, if there are any.
-    fn end(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
-        let (first, left) = (self.first.load(Relaxed), self.count.load(Relaxed));
-        let count = left.min(n);
+    fn pop_range(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
+        let (first, remaining) = (self.first.load(Relaxed), self.count.load(Relaxed));
+        let count = remaining.min(n);
         self.first.store(first.wrapping_add(count), Relaxed);
-        self.count.store(left.saturating_sub(count), Relaxed);
+        self.count.store(remaining.saturating_sub(count), Relaxed);
         (count > 0).then_some(CompletedRange {
             first,
             count,
@@ -89,13 +89,13 @@ impl Ticket {
     /// Completes the submissions; a second time does nothing. Any context up to softirq, a
     /// connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        self.complete_part(u32::MAX, outcome);
+        self.complete_first(u32::MAX, outcome);
     }
 
     /// Completes the first `n` submissions, as [`Ticket::complete`].
-    pub(crate) fn complete_part(&self, n: u32, outcome: Result<(), Code>) {
-        if let Some(ended) = self.end(n, outcome) {
-            self.queue.complete(&[ended], &mut []);
+    pub(crate) fn complete_first(&self, n: u32, outcome: Result<(), Code>) {
+        if let Some(range) = self.pop_range(n, outcome) {
+            self.queue.complete(&[range], &mut []);
         }
     }
 
@@ -106,9 +106,9 @@ impl Ticket {
 
     /// What was submitted behind number `n` of these is not to begin. Any context up to softirq, a
     /// connection's lock may be held.
-    pub(crate) fn flush_behind(&self, n: u32) {
+    pub(crate) fn flush_after(&self, n: u32) {
         self.queue
-            .flush_behind(self.first.load(Relaxed).wrapping_add(n));
+            .flush_after(self.first.load(Relaxed).wrapping_add(n));
     }
 
     /// As [`Work::is_flushed`].
@@ -129,13 +129,13 @@ impl Drop for Ticket {
 }
 
 /// Most works that end together.
-const ENDINGS_MAX: usize = 16;
+const RANGES_MAX: usize = 16;
 
 /// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
 pub(crate) struct CompletionBatch {
     queue: Option<Arc<Queue>>,
-    ended: [CompletedRange; ENDINGS_MAX],
-    recycled: [Option<Recycled>; ENDINGS_MAX],
+    ranges: [CompletedRange; RANGES_MAX],
+    recycled: [Option<Recycled>; RANGES_MAX],
     count: usize,
 }
 
@@ -144,20 +144,20 @@ impl CompletionBatch {
     pub(crate) fn new() -> Self {
         CompletionBatch {
             queue: None,
-            ended: [CompletedRange::NONE; ENDINGS_MAX],
-            recycled: [const { None }; ENDINGS_MAX],
+            ranges: [CompletedRange::NONE; RANGES_MAX],
+            recycled: [const { None }; RANGES_MAX],
             count: 0,
         }
     }
 
     /// Completes a work of a ring of which there are no others; as [`Ticket::complete`].
-    pub(crate) fn one(work: ListArc<Work>, outcome: Result<(), Code>) {
+    pub(crate) fn complete_one(work: ListArc<Work>, outcome: Result<(), Code>) {
         let work::Ticket::Ring(ticket) = &work.ticket else {
             return;
         };
-        if let Some(ended) = ticket.end(u32::MAX, outcome) {
+        if let Some(range) = ticket.pop_range(u32::MAX, outcome) {
             let queue = ticket.queue.clone();
-            queue.complete(&[ended], &mut [Work::recycle(work)]);
+            queue.complete(&[range], &mut [Work::recycle(work)]);
         }
     }
 
@@ -166,22 +166,21 @@ impl CompletionBatch {
         let work::Ticket::Ring(ticket) = &work.ticket else {
             return;
         };
-        let Some(ended) = ticket.end(u32::MAX, outcome) else {
+        let Some(range) = ticket.pop_range(u32::MAX, outcome) else {
             return;
         };
         let queue = self.queue.as_ref();
-        if self.count >= ENDINGS_MAX
-            || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
+        if self.count >= RANGES_MAX || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
         {
             self.flush();
             self.queue = Some(ticket.queue.clone());
         }
-        let places = (
-            self.ended.get_mut(self.count),
+        let slots = (
+            self.ranges.get_mut(self.count),
             self.recycled.get_mut(self.count),
         );
-        if let (Some(place), Some(recycled)) = places {
-            *place = ended;
+        if let (Some(slot), Some(recycled)) = slots {
+            *slot = range;
             *recycled = Work::recycle(work);
             self.count = self.count.saturating_add(1);
         }
@@ -189,9 +188,9 @@ impl CompletionBatch {
 
     fn flush(&mut self) {
         let count = self.count;
-        let ends = (self.ended.get(..count), self.recycled.get_mut(..count));
-        if let (Some(queue), (Some(ended @ [_, ..]), Some(recycled))) = (&self.queue, ends) {
-            queue.complete(ended, recycled);
+        let batch = (self.ranges.get(..count), self.recycled.get_mut(..count));
+        if let (Some(queue), (Some(ranges @ [_, ..]), Some(recycled))) = (&self.queue, batch) {
+            queue.complete(ranges, recycled);
             // Those that it has not taken are of no use.
             recycled.fill_with(|| None);
         }
