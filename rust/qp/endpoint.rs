@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pair of a socket: messages to it, and its completions.
+//! The queue pair of a socket: its addresses, its SO_SNDBUF account, received messages and
+//! completions.
 
 mod ticket;
 
@@ -28,13 +29,13 @@ use crate::{
 
 pub(crate) use ticket::{CompletionInfo, Ticket};
 
-/// The address that stands for none.
+/// The address `::`, which stands for no address.
 pub(crate) const UNSPECIFIED: [u8; 16] = [0; 16];
 
-/// What a socket is called.
+/// Addresses of a socket: what getsockname() and getpeername() return.
 #[derive(Copy, Clone)]
 pub(crate) struct Names {
-    /// [`UNSPECIFIED`]: any.
+    /// The bound address. [`UNSPECIFIED`]: any address of the node.
     pub(crate) local: [u8; 16],
     pub(crate) peer: Option<Peer>,
 }
@@ -42,17 +43,18 @@ pub(crate) struct Names {
 #[derive(Copy, Clone)]
 pub(crate) struct Peer {
     pub(crate) addr: [u8; 16],
-    /// 0: none, for remote memory access only.
+    /// 0: the socket is connected for remote memory access only.
     pub(crate) qpn: u32,
     pub(crate) cid: u32,
 }
 
-/// The engine's side of a socket; its queue pair's.
+/// The part of a socket that its queue pair and its tickets refer to. It outlives the socket while
+/// works are under way, and finds `struct sock` under RCU.
 #[pin_data]
 pub(crate) struct Endpoint {
     pub(crate) sock: RcuSock,
     process: Process,
-    /// Charged to SO_SNDBUF, bytes.
+    /// Memory that is charged to SO_SNDBUF, in bytes.
     pub(crate) sndbuf_used: Atomic<isize>,
     /// Remote memory requests that have not completed.
     pending_requests: Atomic<u32>,
@@ -65,7 +67,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The queue pair of a socket. Process context.
+    /// Returns the endpoint of the new socket `sk`. Process context.
     pub(crate) fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
         let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
@@ -80,13 +82,12 @@ impl Endpoint {
         Arc::pin_init(endpoint, GFP_KERNEL)
     }
 
-    /// The process that made the socket.
+    /// The process that created the socket.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
-    /// carried for nothing. Any context up to softirq.
+    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
     pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         self.check_addresses(from)?;
         self.sock
@@ -98,8 +99,7 @@ impl Endpoint {
             .unwrap_or(Err(RecvError::NoQp))
     }
 
-    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
-    /// dropped. Any context up to softirq, a connection's lock may be held.
+    /// See [`crate::qp::Qp::deliver`]. Any context up to softirq.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
@@ -143,8 +143,8 @@ impl Endpoint {
         }
     }
 
-    /// A bound address is the one to be sent to; a connected socket hears only its peer, over
-    /// whatever connection.
+    /// Checks the addresses of a message: a bound socket receives only messages to its address, a
+    /// connected socket only messages of its peer, on any connection.
     fn check_addresses(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let names = *self.names.lock();
         let local = names.local == UNSPECIFIED || names.local == from.local;
@@ -156,8 +156,9 @@ impl Endpoint {
         }
     }
 
-    /// Connection `cid` has broken or was reset or removed: a socket connected over it learns it
-    /// even if it only receives. Any context up to softirq.
+    /// Connection `cid` has broken, or was reset or removed. If the socket is connected over it,
+    /// the cause becomes the pending error, so that a program that only receives learns about it.
+    /// Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32, cause: Code) {
         let peer = self.names.lock().peer;
         if peer.is_some_and(|peer| peer.cid == cid) {
@@ -165,7 +166,7 @@ impl Endpoint {
         }
     }
 
-    /// What there is to tell. Any context.
+    /// A snapshot for netlink. Any context up to softirq.
     pub(crate) fn info(&self) -> EndpointInfo {
         let peer = self.names.lock().peer;
         EndpointInfo {
@@ -184,8 +185,9 @@ impl Endpoint {
         }
     }
 
-    /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
-    /// memory of those before is below the limit, so that one larger than the limit can be sent.
+    /// Charges `bytes` to SO_SNDBUF. Returns `false` and charges nothing if the limit is reached. A
+    /// message is admitted while the sum of the earlier ones is below the limit, so that a message
+    /// larger than the limit can be sent. Any context.
     pub(crate) fn charge(&self, sk: &Sock, bytes: isize) -> bool {
         let mut used = self.sndbuf_used.load(Relaxed);
         loop {
@@ -202,7 +204,8 @@ impl Endpoint {
         }
     }
 
-    /// Gives a charge back; wakes senders when that makes room.
+    /// Returns a charge, and wakes waiting senders if the sum falls below the limit. Any context up
+    /// to softirq.
     pub(crate) fn uncharge(&self, bytes: isize) {
         let before = self.sndbuf_used.fetch_sub(bytes, Full);
         self.sock.with(|sk, _| {
@@ -213,7 +216,8 @@ impl Endpoint {
         });
     }
 
-    /// Whether there is room for one more completion.
+    /// Whether the error queue may get one more completion: at most [`uapi::SUPERP_MAX_REQUESTS`]
+    /// requests are under way or on the error queue.
     pub(crate) fn may_queue_completion(&self, sk: &Sock) -> bool {
         self.pending_requests
             .load(Relaxed)
@@ -221,6 +225,8 @@ impl Endpoint {
             < uapi::SUPERP_MAX_REQUESTS
     }
 
+    /// Puts a completion into `buffer`, which is empty, and on the error queue of `sk`.
+    /// `code`: why the request failed. Any context up to softirq.
     pub(crate) fn queue_completion(
         &self,
         sk: &Sock,
@@ -236,7 +242,7 @@ impl Endpoint {
             major: code.map_or(0, |code| code.major),
             minor: code.map_or(0, |code| code.minor),
             rsvd: 0,
-            // Error numbers are small and negative.
+            // Error numbers are negative and above -4096.
             error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
         };
         sk.complete(rcu, buffer, &record);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of queue pairs with rings.
+//! The receive half of queue pairs of contexts.
 
 use kernel::{
     prelude::*,
@@ -22,13 +22,15 @@ use crate::{
     proto::Code,
 };
 
-/// Its state, under a lock.
+/// State of the receive half, which the lock `Queue::receiving` protects.
 pub(super) struct RqState {
-    /// The next entry; what the program sees is a copy.
+    /// Index of the next receive entry. The consumer word of the ring is a copy.
     consumer: u32,
-    /// A message is being put into the next entry's buffer: there is a [`Claim`].
+    /// A [`Claim`] has the next entry.
     claimed: bool,
+    /// The queue pair is in the error state.
     failed: bool,
+    /// [`Queue::close`] was called.
     closed: bool,
 }
 
@@ -42,13 +44,13 @@ impl RqState {
         }
     }
 
-    /// No message is taken in any more.
+    /// From now on refuses all messages.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 }
 
-/// Bytes of a packet.
+/// `len` bytes at `offset` of an sk_buff.
 #[derive(Copy, Clone)]
 pub(crate) struct Bytes<'a> {
     skb: &'a SkBuff,
@@ -57,25 +59,25 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// `len` of them, from `at` on. What is not there cannot be copied.
+    /// The range is not checked here: a copy from outside of `skb` fails.
     pub(crate) fn new(skb: &'a SkBuff, offset: usize, len: usize) -> Self {
         Bytes { skb, offset, len }
     }
 
-    /// All of them.
+    /// All bytes of `skb`.
     pub(crate) fn all(skb: &'a SkBuff) -> Self {
         Bytes::new(skb, 0, skb.len())
     }
 }
 
-/// Where receive entries come from.
+/// Where a queue pair takes its receive entries from.
 pub(super) enum RqeSource {
     Own(Ring<Rqe>),
     Shared(Arc<Srq>),
 }
 
 impl RqeSource {
-    /// The ring that nobody else takes entries from.
+    /// The receive ring of the queue pair, or `None` if it uses a shared receive queue.
     pub(super) fn own_ring(&self) -> Option<&Ring<Rqe>> {
         match self {
             RqeSource::Own(ring) => Some(ring),
@@ -83,7 +85,7 @@ impl RqeSource {
         }
     }
 
-    /// Whether the producer index is one that it cannot be.
+    /// Whether the producer index is out of bounds. `consumer` is that of the own ring.
     fn has_bad_producer(&self, consumer: u32) -> bool {
         match self {
             RqeSource::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
@@ -92,14 +94,14 @@ impl RqeSource {
     }
 }
 
-/// The receiving half; its state is apart.
+/// The fixed part of the receive half. [`RqState`] is the rest.
 pub(super) struct ReceiveQueue {
     pub(super) source: RqeSource,
     pub(super) cq: Arc<Cq>,
 }
 
 impl ReceiveQueue {
-    /// A queue pair receives here from now on.
+    /// Counts one more queue pair as user of the queues.
     pub(super) fn join(&self) {
         self.cq.users.join();
         if let RqeSource::Shared(srq) = &self.source {
@@ -107,7 +109,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// It does not any more.
+    /// Counts one queue pair less as user of the queues.
     pub(super) fn leave(&self) {
         self.cq.users.leave();
         if let RqeSource::Shared(srq) = &self.source {
@@ -117,8 +119,9 @@ impl ReceiveQueue {
 }
 
 impl Queue {
-    /// Ends all receive entries, as far as there is room for their completions; `false` if some are
-    /// left.
+    /// Sets the error state of the receive half, and completes all entries of the own ring as
+    /// aborted. Returns `false` if the completion queue is full and entries are left. Any context
+    /// up to softirq. A connection's lock may be held.
     pub(crate) fn flush_receives(&self) -> bool {
         let Some(rq) = &self.rq else { return true };
         let mut receiving = self.receiving.lock();
@@ -126,18 +129,19 @@ impl Queue {
         if receiving.closed {
             return true;
         }
-        // Those of a shared queue are for others.
+        // Entries of a shared receive queue stay for the other queue pairs.
         let Some(ring) = rq.source.own_ring() else {
             return true;
         };
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags. The error flag was stored
+        // before: either the program sees it, or this loads the new producer index.
         smp_mb();
         let ready = ring.producer().wrapping_sub(receiving.consumer);
         if ready > ring.entries() {
             return true;
         }
         for _ in 0..ready {
-            // For the one that is claimed there is a promise.
+            // For a claimed entry a completion entry is reserved already.
             if !receiving.claimed && rq.cq.reserve(1) == 0 {
                 return false;
             }
@@ -153,7 +157,8 @@ impl Queue {
         true
     }
 
-    /// Completes a receive entry, of the own ring the oldest; there is room for that.
+    /// Writes the completion of a receive entry, for which an entry of the completion queue is
+    /// reserved. From the own ring it takes the oldest entry.
     fn complete_receive(
         &self,
         rq: &ReceiveQueue,
@@ -180,12 +185,12 @@ impl Queue {
             Ancillary::MsgAttrs(attrs) => (uapi::SUPERP_OP_RECV, message, attrs),
             Ancillary::Placed { .. } => (uapi::SUPERP_OP_RECV, message, MsgAttrs::default()),
         };
-        // CAST: The number of an opcode.
+        // CAST: Opcodes have 8 bits.
         let cqe = self.cqe(token, len, opcode as u8, outcome.err());
         let mut cq = rq.cq.writer();
         let cqe = Cqe {
             imm: attrs.imm.unwrap_or(0),
-            // CAST: A bit of few.
+            // CAST: The flag is bit 0.
             flags: attrs.imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
             ..cqe
         };
@@ -193,7 +198,8 @@ impl Queue {
         cq.finish();
     }
 
-    /// A connected queue pair hears only its peer; before, nobody.
+    /// Checks the sender of a message. A connected queue pair receives from its peer only. Before
+    /// it is connected, messages are refused for want of a buffer, so that the sender repeats them.
     fn check_peer(&self, from: &MsgMeta) -> Result<&ReceiveQueue, RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let peer = *self.peer.lock();
@@ -205,7 +211,7 @@ impl Queue {
         }
     }
 
-    /// Whether there is a receive entry, and room for its completion.
+    /// Whether there is a receive entry. Free completion entries are not checked.
     fn check_ready(&self, rq: &ReceiveQueue, receiving: &RqState) -> Result<(), RecvError> {
         if receiving.failed || receiving.closed {
             return Err(RecvError::NoQp);
@@ -220,7 +226,7 @@ impl Queue {
         Ok(())
     }
 
-    /// As [`crate::qp::Qp::room`].
+    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
     pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let rq = self.check_peer(from)?;
         self.check_ready(rq, &self.receiving.lock())?;
@@ -230,7 +236,8 @@ impl Queue {
             .ok_or(RecvError::NoBuffer)
     }
 
-    /// The receiving half, when there is a receive entry; room is promised for its completion.
+    /// Locks the receive half for a message of `from`. There is a receive entry, and a completion
+    /// entry is reserved.
     fn reserve_receive(
         &self,
         from: &MsgMeta,
@@ -249,7 +256,8 @@ impl Queue {
         }
     }
 
-    /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
+    /// Locks the receive half for the owner of a [`Claim`]. Fails if the queue pair is in the error
+    /// state or closed.
     fn lock_claimed(&self) -> Result<(&ReceiveQueue, GuardBh<'_, RqState>), RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let receiving = self.receiving.lock();
@@ -259,7 +267,8 @@ impl Queue {
         Ok((rq, receiving))
     }
 
-    /// A message could not be put into the next entry, which completes, and the queue pair fails.
+    /// The buffer of a receive entry cannot be used. Completes the entry with `code` and enters the
+    /// error state. Returns the error for the sender.
     fn fail_receive(
         &self,
         rq: &ReceiveQueue,
@@ -282,14 +291,15 @@ impl Queue {
         }
     }
 
-    /// Puts a message where the program wants it, as [`crate::qp::Qp::deliver`].
+    /// See [`crate::qp::Qp::deliver`]; the bytes are copied to a receive entry. Any context up to
+    /// softirq.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: Bytes<'_>,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        // Its regions have not the right to receive.
+        // Regions of a context cannot be receive contexts, see `Table::register`.
         if matches!(ancillary, Ancillary::Placed { .. }) {
             return Err(RecvError::NoQp);
         }
@@ -315,8 +325,8 @@ impl Queue {
         }
     }
 
-    /// Puts a whole message into the buffer of a receive entry, of which `entry` is a private copy, and
-    /// completes it.
+    /// Copies a message to the buffer of a receive entry and completes that. `entry` is a private
+    /// copy of the entry, and `segment` returns private copies of its segments.
     fn fill(
         &self,
         rq: &ReceiveQueue,
@@ -341,8 +351,8 @@ impl Queue {
         }
     }
 
-    /// As [`crate::qp::Qp::claim`]. An entry of a shared queue is not claimed: it is for the message
-    /// that is whole first.
+    /// See [`crate::qp::Qp::claim`]. An entry of a shared receive queue is not claimed: a sender
+    /// that stops in the middle of a message would take it away from all queue pairs.
     pub(crate) fn claim(
         self: &Arc<Self>,
         from: &MsgMeta,
@@ -371,23 +381,25 @@ impl Queue {
         }
     }
 
-    /// Whether it receives from a shared queue.
+    /// Whether the queue pair takes its receive entries from a shared receive queue.
     fn uses_srq(&self) -> bool {
         self.rq
             .as_ref()
             .is_some_and(|rq| rq.source.own_ring().is_none())
     }
 
-    /// As [`crate::qp::Qp::max_message`].
+    /// See [`crate::qp::Qp::max_message`].
     pub(crate) fn max_message(&self) -> u32 {
         match self.uses_srq() {
-            // The kernel keeps it until it is whole.
+            // The kernel buffers the message until all of it has arrived.
             true => MAX_MESSAGE,
             false => uapi::SUPERP_MAX_RING_MESSAGE,
         }
     }
 
-    /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
+    /// Copies bytes to `offset` of the buffer of a receive entry. `entry` is a private copy of the
+    /// entry, and `segment` returns private copies of its segments. All are checked here, because
+    /// the program can change the ring at any time.
     fn copy_to_buffer(
         &self,
         entry: &Rqe,
@@ -420,12 +432,12 @@ impl Queue {
         }
         match done == len {
             true => Ok(()),
-            // It is shorter than its entry says.
+            // The segments are shorter than the length of the entry.
             false => Err(Code::MALFORMED_LENGTH),
         }
     }
 
-    /// Puts `len` bytes of a message, from `first` on, at `offset` of a piece of memory.
+    /// Copies `len` bytes from offset `first` of `bytes` to `offset` of a segment.
     fn copy_to_segment(
         &self,
         segment: Segment,
@@ -449,7 +461,7 @@ impl Queue {
     }
 }
 
-/// Whether the buffer of a receive entry is long enough for a message; gives its length.
+/// Checks a receive entry and that its buffer is long enough. Returns the length of the message.
 fn check_rqe(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
     let list = entry.segments != 0;
     if entry.rsvd != 0 || list && (entry.addr != 0 || entry.key != 0) {
@@ -461,27 +473,28 @@ fn check_rqe(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
         .ok_or(Code::RECEIVE_BUFFER_TOO_SHORT)
 }
 
-/// The next receive entry of a queue pair, into whose buffer the parts of a long message go as they
-/// come. Other messages find no entry meanwhile. Dropped before it has ended, the entry is there for
-/// another message.
+/// The next receive entry of a queue pair, which takes a message of several transactions. They are
+/// copied to its buffer as they arrive. Other messages are refused for want of a buffer meanwhile.
+/// If the claim is dropped before it completes, the entry takes the next message.
 pub(crate) struct Claim {
     queue: Arc<Queue>,
-    /// The entry, and a private copy of it.
+    /// Index of the entry, and a private copy of it.
     index: u32,
     entry: Rqe,
-    /// Bytes of the message; the buffer has as many.
+    /// Bytes of the message, at most the length of the buffer.
     len: u32,
+    /// The receive entry has completed.
     completed: bool,
 }
 
 impl Claim {
-    /// Puts bytes of the message, from its byte `first` on, into the buffer. Any context up to
-    /// softirq, a connection's lock may be held.
+    /// Copies bytes of the message to the buffer. They start at byte `first` of the message. Any
+    /// context up to softirq. The connection's lock may be held.
     ///
     /// # Errors
     ///
-    /// `NoQp`: they are not inside of the message; or the memory is not the program's any more, and
-    /// the queue pair fails; or it has failed or ended before.
+    /// `NoQp`: the bytes are outside of the message; the queue pair is in the error state or
+    /// closed; or the buffer cannot be used, which puts the queue pair into the error state.
     pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), RecvError> {
         let end = first.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len.into()) {
@@ -499,7 +512,12 @@ impl Claim {
         })
     }
 
-    /// The message is whole: completes the entry. As [`Claim::put`].
+    /// Completes the receive entry: all bytes are in place. Any context up to softirq. The
+    /// connection's lock may be held.
+    ///
+    /// # Errors
+    ///
+    /// `NoQp`: the queue pair is in the error state or closed.
     pub(crate) fn finish(mut self, ancillary: Ancillary) -> Result<(), RecvError> {
         let (rq, mut receiving) = self.queue.lock_claimed()?;
         self.completed = true;
@@ -522,7 +540,7 @@ impl Drop for Claim {
             return;
         }
         let claimed = core::mem::take(&mut self.queue.receiving.lock().claimed);
-        // Otherwise the entry has been flushed.
+        // If the entry was flushed, `claimed` is false and the reservation is used up.
         if let (true, Some(rq)) = (claimed, &self.queue.rq) {
             rq.cq.writer().release();
         }
