@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Works that are made of submissions: those that follow each other and are alike become one.
+//! Builds works from submissions. Consecutive submissions that are alike are merged into one work.
 
 use kernel::list::{List, ListArc};
 
@@ -14,33 +14,39 @@ use crate::{
     },
 };
 
-/// Works that are posted at a go, at least: those that follow leave in another burst.
+/// Number of works that are posted together, unless the ring has fewer. It is the number of packets
+/// in a burst, so that a larger number would not make a larger burst.
 const POST_MIN: usize = 16;
 
-/// A work to which submissions can be added.
+/// The last work, to which more submissions can be added.
 struct OpenWork {
     work: UnpostedWork,
-    /// The first submission.
+    /// Its first submission.
     first: Sqe,
-    /// How many more have room in its packet.
+    /// Number of submissions that the packet of the work can take in addition.
     free: u32,
 }
 
-/// Works, in the order of their submissions.
+/// Works in the order of their submissions.
+///
+/// 1. [`WorkBuilder::try_merge`] adds a submission to the last work.
+/// 2. If it returns `false`, the caller parses the submission and calls [`WorkBuilder::begin`], or
+///    [`WorkBuilder::push`] if no other one can be merged with it.
+/// 3. After each batch, [`WorkBuilder::take_works`] returns the works to post.
 pub(super) struct WorkBuilder {
-    /// Index behind the last submission.
+    /// Index behind the last submission in the ring.
     end: u32,
-    /// How many of a kind have room in a packet, as was found last.
+    /// The last result of [`Conn::per_packet`], which takes the connection's lock.
     per_packet: Option<(PackKey, u32)>,
     works: List<Work>,
-    /// How many those are.
+    /// Length of `works`.
     count: usize,
-    /// The last one.
+    /// The work that follows `works`, while submissions can be added to it.
     open: Option<OpenWork>,
 }
 
 impl WorkBuilder {
-    /// None yet, of submissions up to `end`.
+    /// Returns a builder for submissions before index `end`.
     pub(super) fn new(end: u32) -> Self {
         Self {
             end,
@@ -51,13 +57,14 @@ impl WorkBuilder {
         }
     }
 
-    /// Adds a work.
+    /// Adds a work that nothing is merged with.
     pub(super) fn push(&mut self, work: UnpostedWork) {
         self.close_open();
         self.append(work);
     }
 
-    /// Adds the work of submission `index`, whose like can be one with it, as many as `conn` packs.
+    /// Adds the work of submission `index`. Submissions with the same `key` can be merged with it,
+    /// as many as a packet of `conn` takes.
     pub(super) fn begin(
         &mut self,
         work: UnpostedWork,
@@ -84,8 +91,8 @@ impl WorkBuilder {
         });
     }
 
-    /// Adds the next submission to the last work, if it is alike and allowed. `regions`: what looked up the
-    /// region of that work, and nothing else since.
+    /// Adds a submission to the last work. Returns `false` if it cannot be merged or its bytes are
+    /// not in the region of that work. The last lookup of `regions` is that of the work's region.
     pub(super) fn try_merge(&mut self, entry: &Sqe, regions: &Lookup<'_>) -> bool {
         let Some(open) = &mut self.open else {
             return false;
@@ -100,7 +107,8 @@ impl WorkBuilder {
         open.work.merge(entry.remote_addr, offset)
     }
 
-    /// What was made, if it is enough to be posted, or the `last`.
+    /// Returns the works to post: all of them if `is_last`, else those before the last one, and
+    /// none if they are fewer than [`POST_MIN`].
     pub(super) fn take_works(&mut self, is_last: bool) -> List<Work> {
         if is_last {
             self.close_open();
@@ -112,6 +120,7 @@ impl WorkBuilder {
         core::mem::replace(&mut self.works, List::new())
     }
 
+    /// Nothing is merged with the last work any more.
     fn close_open(&mut self) {
         if let Some(open) = self.open.take() {
             self.append(open.work);

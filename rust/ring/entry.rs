@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Submission entries: what the program's bytes mean, and whether they are allowed.
+//! Checks submission entries and turns them into operations.
 
 use kernel::prelude::*;
 
@@ -20,27 +20,29 @@ use crate::{
 /// Bytes that an atomic operation changes.
 const ATOMIC_LEN: u32 = 8;
 
+/// Returns `code` as error unless `holds`.
 fn check(holds: bool, code: Code) -> Result<(), Code> {
     holds.then_some(()).ok_or(code)
 }
 
-/// Whether the program wants to know of its success.
+/// Whether the entry has a completion also if it succeeds.
 pub(super) fn is_signaled(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SIGNALED != 0
 }
 
-/// Whether it waits for those before it.
+/// Whether the entry waits for all earlier ones.
 pub(super) fn is_fenced(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_FENCE != 0
 }
 
-/// Whether it wakes a receiver who waits for such ones alone.
+/// Whether the entry wakes a receiver that waits for solicited completions only.
 pub(super) fn is_solicited(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SOLICITED != 0
 }
 
-/// Whether an entry asks for the same as `other`, of other bytes of the same region. That one was allowed, and
-/// its local bytes are in one piece of a region.
+/// Whether `entry` differs from `other` in the token, the addresses and the signaled flag only, so
+/// that its region and length need no more checks than the bounds. `other` was parsed, and its
+/// local bytes are in one region.
 pub(super) fn can_merge(entry: &Sqe, other: &Sqe) -> bool {
     let flags = u32::from(entry.flags ^ other.flags) & !uapi::SUPERP_SQE_SIGNALED;
     flags == 0
@@ -52,14 +54,18 @@ pub(super) fn can_merge(entry: &Sqe, other: &Sqe) -> bool {
         && is_plain(&entry.operands())
 }
 
-/// Whether there is nothing but an address.
+/// Whether no operand but the local address is set.
 fn is_plain(operands: &Operands) -> bool {
     operands.operand == 0 && operands.compare == 0 && operands.rsvd == 0
 }
 
-/// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
-/// its local bytes are. `entry` is a private copy, and `segment` gives one of each of its segments.
-/// Process context.
+/// Parses an entry of a queue pair that is connected over `conn` to the peer's queue pair `qpn`.
+/// Returns the operation and the local memory. `entry` is a private copy, and `segment` returns
+/// private copies of its segments. Process context.
+///
+/// # Errors
+///
+/// The code that the entry completes with; `struct superp_sqe` lists them.
 pub(super) fn parse(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
@@ -106,7 +112,7 @@ pub(super) fn parse(
     Ok((op, local))
 }
 
-/// Local bytes that are a list of segments.
+/// The local memory of an entry that is a list of segments. `write`: the bytes will be written.
 fn parse_segments(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
@@ -143,6 +149,7 @@ fn parse_segments(
     Ok(Local::List(pieces))
 }
 
+/// The operation of an entry, with its operands checked.
 fn parse_op(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     let remote = entry.remote_addr;
     let operands = entry.operands();
@@ -177,6 +184,7 @@ fn parse_op(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     })
 }
 
+/// Checks the length of an entry for its operation and connection.
 fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), Code> {
     let fits = match op {
         WorkOp::Send { .. } => len >= conn.min_message() && len <= conn.max_message(),
@@ -185,7 +193,7 @@ fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), C
         }
         WorkOp::Read { .. } => len <= uapi::SUPERP_MAX_RMA,
         WorkOp::Atomic { .. } => len == ATOMIC_LEN,
-        // No opcode of rings.
+        // Rings have no such opcode.
         WorkOp::SendKeyed { .. } => false,
     };
     check(

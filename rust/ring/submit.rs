@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The submission rings of queue pairs: entries become works of a connection.
+//! The submission half of queue pairs of contexts: ring entries become works of a connection.
 
 use kernel::{
     prelude::*,
@@ -24,28 +24,31 @@ use crate::{
     },
 };
 
-/// How often the kernel looks by itself after a doorbell that more was to follow, ns.
+/// Period of the poll timer, in ns. The times in the description of MSG_MORE in
+/// `uapi/linux/superp.h` follow from it.
 const POLL_PERIOD: u64 = 400_000;
 
-/// The connection of a queue pair. It may have been removed since, and another one made under its id.
+/// The connection of a queue pair. A new connection may have got the id of a removed one, so that
+/// the address is compared.
 fn connection(node: &Node, peer: &RingPeer) -> Result<Arc<Conn>, Code> {
     node.conn(peer.cid)
         .filter(|conn| conn.remote() == peer.addr)
         .ok_or(Code::ABORTED)
 }
 
-/// What a doorbell has left in a queue.
+/// What a doorbell has left in the rings of a queue pair.
 pub(super) enum DoorbellResult {
     Done,
-    /// A completion queue has no room.
+    /// Entries, because a completion queue is full.
     CqFull,
-    /// The program has a signal to see to.
+    /// Entries, because a signal is pending.
     Signal,
 }
 
 impl Queue {
-    /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
-    /// rings. `more`: the program need not ring for what follows. Process context.
+    /// Serves a doorbell: fetches all entries of the submission ring. In the error state all
+    /// entries of both rings complete as aborted. `more`: the poll timer looks for the entries that
+    /// follow. Process context.
     pub(super) fn serve(self: &Arc<Self>, node: &Node, more: bool) -> DoorbellResult {
         let mut consumer = self.consumer.lock();
         loop {
@@ -56,7 +59,8 @@ impl Queue {
             } else {
                 self.set_doorbell(Doorbell::Required);
             }
-            // The program stores the producer, then looks at the flags; here it is the other way round.
+            // The program stores the producer index and then loads the flags, which were stored
+            // above. Either the program sees the new flags, or this loads the new producer index.
             smp_mb();
             if !fetched_all {
                 return DoorbellResult::CqFull;
@@ -74,7 +78,8 @@ impl Queue {
         self.flush_if_failed()
     }
 
-    /// Flushes the receive ring if the queue pair is in the error state.
+    /// Completes the entries of the receive ring as aborted if the queue pair is in the error
+    /// state.
     fn flush_if_failed(&self) -> DoorbellResult {
         if self.inflight.lock().failed && !self.flush_receives() {
             return DoorbellResult::CqFull;
@@ -82,25 +87,26 @@ impl Queue {
         DoorbellResult::Done
     }
 
-    /// Looks at the submission ring once, and takes in what is there. The program need not ring for new
-    /// entries until [`Queue::unwatch`]. Process context.
+    /// Polls the submission ring once. Until [`Queue::unwatch`] the flags of the ring say that the
+    /// program need not ring. Process context.
     pub(super) fn watch(self: &Arc<Self>, node: &Node) {
         let mut consumer = self.consumer.lock();
         if !consumer.watched {
             self.set_watched(&mut consumer, true);
         }
         if self.sq.producer() != self.next_sqe.load(Relaxed) {
-            // What finds no room is tried again.
+            // Entries for which the completion queue is full are fetched by a later call.
             self.fetch(node, &mut consumer);
         }
     }
 
-    /// Nobody watches any more: takes in what the program did not ring for, once. For what comes later it
-    /// rings, or this would go on for as long as it submits. Process context.
+    /// Stops polling. Fetches the entries for which the program did not ring, once: with every
+    /// further round the program could put in more. Process context.
     pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> DoorbellResult {
         let mut consumer = self.consumer.lock();
         self.set_watched(&mut consumer, false);
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags, which were stored above.
+        // Either the program sees the new flags, or `fetch` loads the new producer index.
         smp_mb();
         if !self.fetch(node, &mut consumer) {
             return DoorbellResult::CqFull;
@@ -109,6 +115,7 @@ impl Queue {
         self.flush_if_failed()
     }
 
+    /// Sets whether a thread polls the ring, and shows it to the program.
     fn set_watched(&self, consumer: &mut SqConsumer, watched: bool) {
         consumer.watched = watched;
         let mut inflight = self.inflight.lock();
@@ -116,13 +123,15 @@ impl Queue {
         self.sq.set_flags(inflight.flags());
     }
 
+    /// Sets what the program has to do for new entries, and shows it to the program.
     fn set_doorbell(&self, doorbell: Doorbell) {
         let mut inflight = self.inflight.lock();
         inflight.doorbell = doorbell;
         self.sq.set_flags(inflight.flags());
     }
 
-    /// Has the timer look at the ring for as long as the program rings now and then.
+    /// Starts the poll timer, unless the queue pair is closed or in the error state, and shows the
+    /// program that it need not ring.
     fn start_poll_timer(self: &Arc<Self>) {
         let mut inflight = self.inflight.lock();
         inflight.doorbell = Doorbell::Required;
@@ -136,19 +145,23 @@ impl Queue {
         self.sq.set_flags(inflight.flags());
     }
 
-    /// Whether the producer index is one that it can be.
+    /// Whether the producer index of the ring is in bounds. `next` is the next entry to fetch.
     fn has_valid_producer(&self, next: u32) -> bool {
         let producer = self.sq.producer();
         self.is_valid_producer(producer, next)
     }
 
+    /// Whether `producer` is in bounds: not before `next`, and at most a ring ahead of the oldest
+    /// submission that has not completed.
     fn is_valid_producer(&self, producer: u32, next: u32) -> bool {
         let head = self.inflight.lock().head;
         let entries = self.sq.entries();
         producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
     }
 
-    /// Takes in what is in the submission ring; `false` if something is left for want of room.
+    /// Fetches the entries of the submission ring and posts their works. A producer index that is
+    /// out of bounds puts the queue pair into the error state. Returns `false` if entries are left
+    /// because the completion queue is full.
     fn fetch(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
         let producer = self.sq.producer();
         if !self.is_valid_producer(producer, self.next_sqe.load(Relaxed)) {
@@ -171,7 +184,8 @@ impl Queue {
             let is_last = reserved < wanted || reserved == remaining;
             let mut works = builder.take_works(is_last);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
-                // What it does not take completes as aborted when it is dropped.
+                // Works that the connection did not accept are dropped, which completes them as
+                // aborted.
                 let _ = conn.post_all(&mut works);
             }
             drop(works);
@@ -182,8 +196,9 @@ impl Queue {
         }
     }
 
-    /// Takes in the next `n` entries, for whose completions there is room. Those that are not allowed
-    /// complete here.
+    /// Fetches the next `n` entries, for each of which a completion entry is reserved, and passes
+    /// their works to `builder`. Entries that are malformed or not allowed complete here. In the
+    /// error state all complete as aborted.
     fn fetch_batch(
         self: &Arc<Self>,
         n: u32,
@@ -241,7 +256,8 @@ impl Queue {
                     let pack_key = request.pack_key();
                     let work = match consumer.recycled.pop() {
                         Some(recycled) => Ok(UnpostedWork::reuse(recycled, index, request)),
-                        // Without memory the ticket is dropped, which completes it as aborted.
+                        // Without memory the ticket is dropped, which completes the entry as
+                        // aborted.
                         None => {
                             let ticket = RingTicket::new(self, index);
                             UnpostedWork::new(work::Ticket::Ring(ticket), request)
@@ -263,8 +279,8 @@ impl Queue {
         }
     }
 
-    /// Enters the error state, and flushes what has not been taken in, as [`Queue::serve`]. Process
-    /// context.
+    /// Enters the error state, and completes the entries of both rings as aborted, like
+    /// [`Queue::serve`]. Process context.
     pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> DoorbellResult {
         self.fail();
         self.serve(node, false)
@@ -276,6 +292,9 @@ impl_has_work! {
 }
 
 impl TimerCallback for Queue {
+    /// The poll timer has expired. If a doorbell came during the last period, it is started again.
+    /// Otherwise the program must ring from now on, and entries that are in the ring already are
+    /// fetched by the workqueue, since this is softirq.
     fn expired(this: &Arc<Self>) {
         let mut inflight = this.inflight.lock();
         if inflight.doorbell != Doorbell::Timer || inflight.closed {
@@ -289,14 +308,15 @@ impl TimerCallback for Queue {
                 .start_abs(this, now, now.saturating_add(POLL_PERIOD));
             return;
         }
-        // For a whole period nobody has rung.
+        // No doorbell came during the last period.
         inflight.doorbell = Doorbell::Required;
         this.sq.set_flags(inflight.flags());
         drop(inflight);
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags, which were stored above.
+        // Either the program sees the new flags, or this loads the new producer index.
         smp_mb();
         if this.sq.producer() != next {
-            // It fails if it is on its way already.
+            // This fails if the work is queued already.
             let _ = defer::queue().enqueue(this.clone());
         }
     }
@@ -305,7 +325,7 @@ impl TimerCallback for Queue {
 impl WorkItem for Queue {
     type Pointer = Arc<Queue>;
 
-    /// Takes in what the program did not ring for.
+    /// Fetches entries for which the program did not ring, in process context.
     fn run(this: Arc<Queue>) {
         let Some(node) = node_of(&this.page) else {
             return;
@@ -313,7 +333,7 @@ impl WorkItem for Queue {
         let mut consumer = this.consumer.lock();
         let closed = this.inflight.lock().closed;
         if !closed && !this.fetch(&node, &mut consumer) {
-            // The next doorbell goes on with it.
+            // The completion queue is full. The next doorbell fetches the rest.
             this.page.set_doorbell(this.id);
         }
     }
