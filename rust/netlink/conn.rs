@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections.
+//! Netlink operations on connections.
 
 use super::{param, report_refusal};
 use crate::{
@@ -22,6 +22,7 @@ use kernel::prelude::*;
 const SUNH_HOP_LIMIT_MAX: u8 = 15;
 const SUNH_FLOW_LABEL_MAX: u32 = 0xfff;
 
+/// The netlink number of an encapsulation.
 fn encap(encap: Encap) -> u32 {
     match encap {
         Encap::Sunh => SUPERP_ENCAP_SUNH,
@@ -30,7 +31,8 @@ fn encap(encap: Encap) -> u32 {
     }
 }
 
-/// Attributes of the ends of a path: those of a connection with one, and those of one of several.
+/// Attribute numbers of the ends of a path. They are on the connection itself and in each nested
+/// path.
 struct EndsAttrs {
     ifindex: u32,
     ifname: u32,
@@ -55,6 +57,7 @@ const PATH_ATTRS: EndsAttrs = EndsAttrs {
     lladdr: SUPERP_A_CONN_PATH_LLADDR,
 };
 
+/// Puts the ends of a path into `msg`.
 fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
     if ends.ifindex != 0 {
         msg.put_u32(attrs.ifindex, ends.ifindex)?;
@@ -66,6 +69,7 @@ fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs)
     ends.mac.map_or(Ok(()), |mac| msg.put(attrs.lladdr, &mac))
 }
 
+/// Puts a connection into `msg`, with its counters if `stats` is set.
 fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     let info = conn.info();
     let id = conn.identity();
@@ -94,7 +98,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
         Extensions::On => SUPERP_EXTENSIONS_ON,
         Extensions::Auto => SUPERP_EXTENSIONS_AUTO,
     };
-    // CAST: 0 to 2.
+    // CAST: The values are 0 to 2.
     msg.put_u8(SUPERP_A_CONN_EXT, ext as u8)?;
     msg.put_u8(SUPERP_A_CONN_LITE, id.config.lite.into())?;
     msg.put_u32(SUPERP_A_CONN_PARTITION, id.partition)?;
@@ -127,6 +131,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     Ok(())
 }
 
+/// Puts the counters of a connection into `msg`.
 fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
     let proto = &stats.proto;
     let counters = [
@@ -188,6 +193,7 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
     Ok(())
 }
 
+/// The local connection id of a request, with its attribute.
 fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
     let attr = request
         .attr(SUPERP_A_CONN_LOCAL_CID)
@@ -195,7 +201,7 @@ fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
     Ok((attr, u16::from_ne_bytes(attr.array()?)))
 }
 
-/// conn-get, one.
+/// conn-get of one connection.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
@@ -206,7 +212,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     request.reply(|msg| put(msg, request.net(), &conn, stats))
 }
 
-/// conn-get, all.
+/// conn-get of all connections.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let request = dump.request();
     let node = request.node()?;
@@ -229,13 +235,13 @@ pub(crate) fn new(request: Request<'_>) -> Result {
     let cid = conn.identity().cid;
     let reply = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
     if reply.is_err() {
-        // Nobody knows its number.
+        // The caller does not know the id, so nobody would delete the connection.
         let _ = node.conn_del(cid);
     }
     reply
 }
 
-/// What a request to create asks for.
+/// The parameters of the connection that a conn-new request creates.
 fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     let u8_attr = |attr: u32| -> Result<Option<u8>> {
         let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
@@ -316,7 +322,8 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     })
 }
 
-/// The paths that a request to create lists, or the only one.
+/// The paths of a new connection: those that the request lists, or the one that its own attributes
+/// describe.
 fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
     let conn_ends = ends(request, encap, &CONN_ATTRS, |attr| request.attr(attr))?;
     let no_remote = || request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing");
@@ -364,7 +371,7 @@ fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
     Ok(paths)
 }
 
-/// What a request says of the ends of a path.
+/// The ends of a path in a request. `None`: the request does not have the attribute.
 struct EndsRequest {
     ifindex: Option<u32>,
     local: Option<[u8; 16]>,
@@ -372,6 +379,7 @@ struct EndsRequest {
     mac: Option<[u8; 6]>,
 }
 
+/// Reads the ends of a path. `find` returns the attribute of a number.
 fn ends<'a>(
     request: Request<'a>,
     encap: Encap,
@@ -397,7 +405,7 @@ fn ends<'a>(
     })
 }
 
-/// An address of one host.
+/// A unicast IPv6 or v4-mapped address, or `None` if the request does not have the attribute.
 pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
     request
         .attr(attr)
@@ -421,7 +429,7 @@ fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
     Ok(addr)
 }
 
-/// An Ethernet address of one station.
+/// A unicast Ethernet address, or `None` if the request does not have the attribute.
 pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
     request
         .attr(attr)
@@ -501,6 +509,7 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     Ok(Some(value))
 }
 
+/// Calls `act` with the node and the local connection id of a request, and reports its refusal.
 fn with_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The node itself.
+//! Netlink operations on the node.
 
 use super::report_refusal;
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
             SUPERP_A_NODE_NEXT_HEADER,
             crate::kapi::params::next_header(),
         )?;
-        // CAST: The parameters' ranges.
+        // CAST: The ranges of the parameters fit.
         msg.put_u16(
             SUPERP_A_NODE_UDP_PORT,
             node.param_get(params::UDP_PORT) as u16,
@@ -56,7 +56,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     })
 }
 
-/// The global address space that a request sets, if it does.
+/// The global address space that a request sets. `None`: it sets none.
 fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
     let size = request.attr(SUPERP_A_NODE_RMA_SIZE);
     let bytes = size.map_or(Ok(0), |attr| attr.integer())?;

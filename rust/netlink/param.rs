@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parameters.
+//! Netlink operations on parameters.
 
 use super::report_refusal;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
 };
 use kernel::{prelude::*, str::BStr};
 
+/// Puts a parameter and its value of the node into `msg`.
 fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
     let spec = id.spec();
     msg.put_text(SUPERP_A_PARAM_NAME, spec.name)?;
@@ -25,7 +26,7 @@ fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
     msg.put_text(SUPERP_A_PARAM_DOC, spec.doc)
 }
 
-/// The parameter that an attribute names.
+/// The parameter that the text of attribute `name` names.
 pub(super) fn from_name(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
     params::by_name(name.text()).ok_or_else(|| {
         let text = BStr::from_bytes(name.text());
@@ -37,7 +38,7 @@ pub(super) fn from_name(request: Request<'_>, name: Attr<'_>) -> Result<ParamId>
     })
 }
 
-/// A value for a parameter, if it is in range.
+/// The number in attribute `value`, if it is in the range of `param`.
 pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
     let number = value.integer()?;
     let Param { name, min, max, .. } = param.spec();
@@ -51,20 +52,21 @@ pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamI
     ))
 }
 
+/// The attribute with the name of the parameter.
 fn name(request: Request<'_>) -> Result<Attr<'_>> {
     request
         .attr(SUPERP_A_PARAM_NAME)
         .ok_or_else(|| request.missing(SUPERP_A_PARAM_NAME, c"name of the parameter is missing"))
 }
 
-/// param-get, one.
+/// param-get of one parameter.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let id = from_name(request, name(request)?)?;
     request.reply(|msg| put(msg, &node, id))
 }
 
-/// param-get, all.
+/// param-get of all parameters.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
