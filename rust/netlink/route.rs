@@ -21,8 +21,8 @@ fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
         .ok_or_else(|| request.missing(SUPERP_A_ROUTE_ADDRESS, c"address is missing"))?;
     let address = u16::from_ne_bytes(attr.array()?);
     let bits = request.node()?.param_get(params::NUM_CADDR_BITS);
-    let excess_bits = u64::from(address).checked_shr(bits as u32).unwrap_or(0);
-    if address == 0 || excess_bits != 0 {
+    let beyond = u64::from(address).checked_shr(bits as u32).unwrap_or(0);
+    if address == 0 || beyond != 0 {
         return Err(request.refuse_fmt(
             Some(attr),
             ERANGE,
