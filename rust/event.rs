@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events: what programs that listen by netlink are told, and how often.
+//! Events for programs that listen by netlink, and the limit of their number.
 
 use crate::kapi::{
     net::Net,
@@ -12,26 +12,30 @@ use kernel::{
     sync::atomic::{Atomic, Relaxed},
 };
 
-/// State of a connection.
+/// State of a connection. Packets are accepted in all states but `Broken` and `Removed`.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum ConnState {
-    /// Configured: packets are accepted, local requests are not yet.
+    /// Packets are accepted, requests are refused. After the reset of a drained connection,
+    /// requests wait instead. `Conn::start` goes on to `Established`.
     Created = 0,
-    /// Started.
+    /// Requests are executed. `Conn::shut_down` goes on to `Draining`.
     Established = 1,
-    /// Soft shutdown: what was begun is completed, requests that wait go on waiting.
+    /// Soft shutdown: requests that have started are completed, others wait. When both ends have
+    /// sent their Last NULL, the connection becomes `Quiescent`.
     Draining = 2,
-    /// Both ends have drained. Only the peer's repetitions are answered; a reset keeps the requests
-    /// that wait.
+    /// Both ends have drained. Only packets that the peer repeats are answered. `Conn::restart`
+    /// goes on to `Created` and keeps the requests that wait.
     Quiescent = 3,
-    /// Given up [proto 3.14]; only a reset or removal helps.
+    /// `Conn::broken` sets it: the peer does not answer [proto 3.14], a transaction timed out, or
+    /// no path is left that carries the packets. Only a reset or a removal ends this state.
     Broken = 4,
-    /// Removed, or between two lives.
+    /// `Conn::end_life` sets it: no request and no packet is accepted. In a reset `Conn::restart`
+    /// goes on to `Created`. After a removal it stays.
     Removed = 5,
 }
 
 impl ConnState {
-    /// As a number of the netlink family.
+    /// The number of the state in the netlink family.
     pub(crate) fn number(self) -> u32 {
         match self {
             ConnState::Created => SUPERP_CONN_STATE_CREATED,
@@ -43,7 +47,7 @@ impl ConnState {
     }
 }
 
-/// A port's state as a number of the netlink family.
+/// The number of a port's state in the netlink family.
 pub(crate) fn port_state(up: bool) -> u32 {
     if up {
         SUPERP_PORT_STATE_UP
@@ -52,73 +56,77 @@ pub(crate) fn port_state(up: bool) -> u32 {
     }
 }
 
-/// Something that programs which listen are told.
+/// An event for programs that listen.
 pub(crate) enum Event {
-    /// A connection was created or changed its state.
+    /// A connection was created or has changed its state.
     Conn {
         local_cid: u16,
         remote_cid: u16,
         remote: [u8; 16],
         state: ConnState,
-        /// Why, or "".
+        /// Why it broke, or "".
         cause: &'static str,
     },
     /// A connection was deleted.
     ConnDeleted { local_cid: u16, remote: [u8; 16] },
-    /// A port was created, came up or went down.
+    /// A port was created, or its device came up or went down.
     Port { ifindex: u32, up: bool },
-    /// A port was deleted, or its device went away.
+    /// A port was deleted, or its device was unregistered.
     PortDeleted { ifindex: u32 },
-    /// What the protocol reports to the connection manager.
+    /// A report of the protocol to the connection manager.
     Report {
         local_cid: u16,
         remote: [u8; 16],
         cause: &'static str,
-        /// The offending value, the first that is in order, the first beyond.
+        /// The offending value, the lowest one that is valid, and the first one above that is not.
         values: [u64; 3],
     },
-    /// A remote access was refused.
+    /// The access of a peer was refused.
     Violation {
         local_cid: u16,
         remote: [u8; 16],
         cause: &'static str,
         /// RMA address.
         address: u64,
-        /// Bytes.
+        /// In bytes.
         length: u32,
     },
 }
 
-/// Limits what a peer can cause: reports and access violations of one node. The rest is counted and
-/// told with the next one.
+/// Limits the events that a peer can cause, which are reports and access violations of one node.
+/// Events over the limit are counted, and the count is part of the next event.
 pub(crate) struct ReportLimit {
+    /// Number of the current period.
     period: Atomic<u64>,
-    told: Atomic<u32>,
+    /// Events of the current period, those over the limit included.
+    sent: Atomic<u32>,
+    /// Events over the limit since the last event.
     suppressed: Atomic<u32>,
 }
 
-/// Length of a period: 2^30 ns, about a second.
+/// Length of a period, 2^30 ns: about a second.
 const PERIOD_SHIFT: u32 = 30;
-/// Most reports in a period.
-const REPORTS: u32 = 100;
+/// Largest number of events in a period.
+const REPORTS_MAX: u32 = 100;
 
 impl ReportLimit {
-    /// Nothing told yet.
+    /// Returns a limit without events so far.
     pub(crate) fn new() -> Self {
         Self {
             period: Atomic::new(0),
-            told: Atomic::new(0),
+            sent: Atomic::new(0),
             suppressed: Atomic::new(0),
         }
     }
 
-    /// Whether one more report may be told at `now` ns, and then how many were not since the last.
+    /// Counts an event at `now` ns. Returns `None` if it is over the limit, else the number of
+    /// events that were suppressed since the last one.
     fn admit(&self, now: u64) -> Option<u32> {
         let period = now >> PERIOD_SHIFT;
         if self.period.xchg(period, Relaxed) != period {
-            self.told.store(0, Relaxed);
+            self.sent.store(0, Relaxed);
         }
-        if self.told.fetch_add(1, Relaxed) < REPORTS {
+        if self.sent.fetch_add(1, Relaxed) < REPORTS_MAX {
             Some(self.suppressed.xchg(0, Relaxed))
         } else {
             self.suppressed.add(1, Relaxed);
@@ -127,9 +135,9 @@ impl ReportLimit {
     }
 }
 
-/// Tells an event to those who listen in a namespace; `limit` is the namespace's. Any context, also
-/// with a connection locked: it does not sleep and takes no lock of ours. Next to free when nobody
-/// listens.
+/// Sends an event to those who listen in a namespace. `limit` is that of its node. Costs next to
+/// nothing if nobody listens. Any context up to softirq. A connection's lock may be held: this does
+/// not sleep and takes no lock of the module.
 pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
     if !nl::event_wanted(net) {
         return;
@@ -151,6 +159,7 @@ pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
     });
 }
 
+/// Puts the attributes of an event into `msg`.
 fn put(msg: &mut Message<'_>, event: &Event) -> Result {
     match *event {
         Event::Conn {
@@ -214,6 +223,7 @@ fn put(msg: &mut Message<'_>, event: &Event) -> Result {
     }
 }
 
+/// Puts the local id and the remote address of a connection into `msg`.
 fn put_conn(msg: &mut Message<'_>, local_cid: u16, remote: &[u8; 16]) -> Result {
     msg.put_u16(SUPERP_A_EVENT_LOCAL_CID, local_cid)?;
     msg.put(SUPERP_A_EVENT_REMOTE_ADDR, remote)

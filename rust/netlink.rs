@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The generic netlink family: requests and dumps become calls of the engine, its refusals become
-//! sentences, and what happens is told to those who listen.
+//! The generic netlink family. Requests and dumps become calls of the node. Refusals become
+//! sentences in the extended acknowledgement.
 //!
-//! Handlers run in process context, in parallel; the engine locks for itself. Numbers, policies and
-//! the table of operations are generated from `Documentation/netlink/specs/superp.yaml`.
+//! Handlers run in process context and in parallel; the node locks for itself. The numbers, the
+//! policies and the table of operations are generated from
+//! `Documentation/netlink/specs/superp.yaml`.
 
 pub(crate) mod conn;
 pub(crate) mod node;
@@ -23,18 +24,19 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Version of the module, for people.
+/// Version of the module. Only people read it.
 const VERSION: &str = "0.1.0";
 
 impl Request<'_> {
-    /// The node of the namespace that asks.
+    /// The node of the namespace that sent the request. `ENODEV`: it is being set up or taken down.
     fn node(self) -> Result<Arc<Node>> {
         state_of(self.net()).ok_or(ENODEV)
     }
 }
 
-/// Tells why the engine refused a request. `at` is the attribute at fault.
-fn refused(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
+/// Reports a refusal to the sender of the request, and returns its error. `at` is the offending
+/// attribute.
+fn report_refusal(request: Request<'_>, at: Option<Attr<'_>>, refusal: Refusal) -> Error {
     match refusal.retry_ms {
         None => request.refuse(at, refusal.errno, refusal.msg),
         Some(ms) => request.refuse_fmt(

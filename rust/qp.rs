@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: what a peer's Send to QP names. A socket is one, a context has many.
+//! Queue pairs. A Send to QP of a peer names one by its number. A socket is one queue pair, a
+//! context has up to 1024 of them.
 
 mod cq;
 mod endpoint;
@@ -42,47 +43,50 @@ pub(crate) use queue::{
 pub(crate) use srq::Srq;
 pub(crate) use table::Table;
 
-/// A region whose owner is a queue pair, or that belongs to a context.
+/// A registered memory region. Its owner is a queue pair, or it belongs to a context.
 pub(crate) type Region = region::Region<Qp>;
-/// The regions of a node.
+/// All regions of a node. Peers reach these.
 pub(crate) type Regions = region::Table<Qp>;
-/// The regions of a context.
-pub(crate) type LocalRegions = region::Local<Qp>;
-/// Looks regions of a context up.
+/// The regions of one context, which its entries name by key.
+pub(crate) type LocalRegions = region::LocalTable<Qp>;
+/// Looks up regions of a context and caches the last one.
 pub(crate) type Lookup<'a> = region::Lookup<'a, Qp>;
-/// The region of a node that was found last.
+/// Caches the region of a node that was found last.
 pub(crate) type RegionCache = region::RegionCache<Qp>;
 
-/// Largest message that the kernel keeps until the program takes it, bytes.
+/// Largest message that the kernel buffers for the program, in bytes (16 MiB).
 pub(crate) const MAX_MESSAGE: u32 = uapi::SUPERP_MAX_MESSAGE;
 
-/// Where a message comes from: the addresses of the connection and its local id.
+/// The connection that a message arrived on: its addresses and its local id.
 pub(crate) struct MsgMeta {
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
     pub(crate) cid: u32,
 }
 
-/// What comes with all parts of a message.
+/// What all packets of a message carry besides data.
 #[derive(Copy, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MsgAttrs {
-    /// Immediate data.
+    /// Immediate data of the sender's program.
     pub(crate) imm: Option<u32>,
-    /// Who waits for such messages alone is to be woken.
+    /// The message is solicited: it also wakes a receiver that waits for solicited completions
+    /// only.
     pub(crate) solicited: bool,
 }
 
-/// What comes with a message beside its bytes.
+/// What a delivery carries besides the bytes of a message.
 #[derive(Copy, Clone)]
 pub(crate) enum Ancillary {
     MsgAttrs(MsgAttrs),
-    /// No message: immediate data of a write, and its length in bytes.
+    /// No message, but a write with immediate data. Its `len` bytes are already in the memory of
+    /// the receiver.
     Written {
         imm: u32,
         solicited: bool,
         len: u32,
     },
-    /// The bytes are in the receive context `key`: `length` of them, the first at `offset`.
+    /// A message to a receive context. Its bytes are in the region `key`: `length` bytes, the
+    /// lowest at `offset`.
     Placed {
         key: u32,
         offset: u32,
@@ -90,19 +94,20 @@ pub(crate) enum Ancillary {
     },
 }
 
-/// Why a queue pair does not take a message.
+/// Why a queue pair refuses a message.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum RecvError {
-    /// SO_RCVBUF is full, or there is no receive entry; later there may be room.
+    /// There is no buffer now: SO_RCVBUF is full, or no receive entry or completion entry is free.
+    /// The sender repeats the message.
     NoBuffer,
-    /// Its receive entry is shorter.
+    /// The message is longer than the receive entry.
     TooLong,
-    /// It takes no messages, or none of this peer.
+    /// The queue pair receives nothing, or nothing from this peer.
     NoQp,
 }
 
-/// Whose queue pair it is.
-pub(crate) enum End {
+/// The user of a queue pair.
+pub(crate) enum QpKind {
     Socket(Arc<Endpoint>),
     Ring(Arc<Queue>),
 }
@@ -111,19 +116,19 @@ pub(crate) enum End {
 #[pin_data]
 pub(crate) struct Qp {
     qpn: Atomic<u32>,
-    end: End,
-    /// Messages to it of which connections keep a part.
+    kind: QpKind,
+    /// Messages to this queue pair of which a connection stores some transactions.
     partials: Atomic<u32>,
-    /// Connections of whose messages it refused one. It refuses those behind it until one says
-    /// `start`, or messages would change places. Each queue pair has its own list: none takes room
-    /// from others.
+    /// Connections whose next message is refused unless it carries `start` [proto 7]. Without this
+    /// a message behind a refused one would be received before the refused one is repeated. Each
+    /// queue pair has its own list, so that no peer can use up the entries of other queue pairs.
     #[pin]
     refusing: SpinLockBh<KVec<u32>>,
-    /// How many these are.
-    any_refusing: Atomic<usize>,
+    /// Length of `refusing`, readable without its lock.
+    refusing_count: Atomic<usize>,
 }
 
-/// Stands for a part of a message to a queue pair, for as long as a connection keeps that.
+/// Counts one partly received message in [`Qp::partials`] while a connection stores it.
 pub(crate) struct PartialRef(Arc<Qp>);
 
 impl Drop for PartialRef {
@@ -133,103 +138,115 @@ impl Drop for PartialRef {
 }
 
 impl Qp {
-    /// An unbound queue pair. Process context.
-    pub(crate) fn new(end: End) -> Result<Arc<Qp>> {
+    /// Returns an unbound queue pair. Process context.
+    pub(crate) fn new(kind: QpKind) -> Result<Arc<Qp>> {
         Arc::pin_init(
             pin_init!(Qp {
                 qpn: Atomic::new(0),
-                end,
+                kind,
                 partials: Atomic::new(0),
                 refusing <- new_spinlock_bh!(KVec::new(), "superp_qp_refusing"),
-                any_refusing: Atomic::new(0),
+                refusing_count: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Its number; 0: not bound.
+    /// The 24-bit number, or 0 if the queue pair is not bound.
     pub(crate) fn qpn(&self) -> u32 {
         self.qpn.load(Relaxed)
     }
 
-    /// A connection keeps a part of a message to it. `None`: it is not bound any more, and nobody
-    /// would take the part away.
+    /// Counts a message of which a connection stores some transactions. Returns `None` if the queue
+    /// pair is not bound any more: nobody would free what is stored.
     ///
-    /// Any context, the connection's lock is held.
+    /// Any context up to softirq. The caller holds the connection's lock.
     pub(crate) fn keep_partial(self: &Arc<Self>) -> Option<PartialRef> {
         self.partials.fetch_add(1, Full);
-        let part = PartialRef(self.clone());
-        // Either this sees that it was unbound, or who unbinds it sees the part.
-        (self.qpn() != 0).then_some(part)
+        let partial = PartialRef(self.clone());
+        // `Table::unbind` clears the number and then reads `partials`, both fully ordered. Either
+        // this load returns 0, or `unbind` sees the count and has the connections drop their part.
+        (self.qpn() != 0).then_some(partial)
     }
 
-    /// Refuses what connection `cid` brings until that says `start`.
+    /// From now on refuses messages of connection `cid` until one carries `start`.
     ///
-    /// Any context up to softirq, the connection's lock is held.
+    /// Any context up to softirq. The caller holds the connection's lock.
+    ///
+    /// # Errors
+    ///
+    /// `AllocError`: there is no memory to store `cid`.
     pub(crate) fn refuse(&self, cid: u32) -> Result<(), AllocError> {
         let mut refusing = self.refusing.lock();
         if refusing.contains(&cid) {
             return Ok(());
         }
         if refusing.len() == refusing.capacity() {
-            let more = refusing.len().saturating_mul(2).max(4);
-            let mut larger = KVec::with_capacity(more, GFP_ATOMIC)?;
+            let new_capacity = refusing.len().saturating_mul(2).max(4);
+            let mut larger = KVec::with_capacity(new_capacity, GFP_ATOMIC)?;
             for cid in refusing.iter() {
-                // There is room: it is larger.
+                // The new vector has a larger capacity than the old one has entries.
                 let _ = larger.push_within_capacity(*cid);
             }
             *refusing = larger;
         }
-        // There is room.
+        // The code above ensures a free entry.
         let _ = refusing.push_within_capacity(cid);
-        self.any_refusing.store(refusing.len(), Relaxed);
+        self.refusing_count.store(refusing.len(), Relaxed);
         Ok(())
     }
 
-    /// Whether it does so. Context: as [`Qp::refuse`].
+    /// Whether messages of connection `cid` are refused until one of them carries `start`.
+    ///
+    /// Any context up to softirq. The caller holds the connection's lock.
     pub(crate) fn is_refusing(&self, cid: u32) -> bool {
-        self.any_refusing.load(Relaxed) != 0 && self.refusing.lock().contains(&cid)
+        self.refusing_count.load(Relaxed) != 0 && self.refusing.lock().contains(&cid)
     }
 
-    /// Takes messages of connection `cid` again. Any context up to softirq.
+    /// Stops refusing messages of connection `cid`. Any context up to softirq.
     pub(crate) fn accept_again(&self, cid: u32) {
-        if self.any_refusing.load(Relaxed) != 0 {
+        if self.refusing_count.load(Relaxed) != 0 {
             let mut refusing = self.refusing.lock();
             if let Some(index) = refusing.iter().position(|refused| *refused == cid) {
                 let _ = refusing.remove(index);
             }
-            self.any_refusing.store(refusing.len(), Relaxed);
+            self.refusing_count.store(refusing.len(), Relaxed);
         }
     }
 
-    /// Its rings, if it is one of a context.
+    /// The rings of the queue pair, or `None` for a socket.
     pub(crate) fn ring(&self) -> Option<&Arc<Queue>> {
-        match &self.end {
-            End::Socket(_) => None,
-            End::Ring(queue) => Some(queue),
+        match &self.kind {
+            QpKind::Socket(_) => None,
+            QpKind::Ring(queue) => Some(queue),
         }
     }
 
-    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
-    /// carried for nothing. Any context up to softirq.
+    /// Whether a message from `from` would be received now. The connection asks at the first packet
+    /// of a message, so that the sender does not transmit a long message in vain. Nothing is
+    /// reserved: the message may be refused later.
+    ///
+    /// Any context up to softirq. The connection's lock may be held.
     pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.room(from),
-            End::Ring(queue) => queue.room(from),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.can_receive(from),
+            QpKind::Ring(queue) => queue.can_receive(from),
         }
     }
 
-    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
-    /// dropped. Any context up to softirq, a connection's lock may be held.
+    /// Hands a whole message and its ancillary data to the program. A message that is refused is
+    /// dropped.
+    ///
+    /// Any context up to softirq. The connection's lock may be held.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: SkBuff,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.deliver(from, message, ancillary),
-            End::Ring(queue) => {
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.deliver(from, message, ancillary),
+            QpKind::Ring(queue) => {
                 queue.deliver(from, Bytes::all(&message), ancillary)?;
                 message.consume();
                 Ok(())
@@ -237,47 +254,50 @@ impl Qp {
         }
     }
 
-    /// Bytes of the longest message that it takes [proto 7].
+    /// Largest message that the queue pair can receive, in bytes [proto 7].
     pub(crate) fn max_message(&self) -> u32 {
-        match &self.end {
-            // It is kept in the kernel until the program says where it goes.
-            End::Socket(_) => MAX_MESSAGE,
-            End::Ring(queue) => queue.max_message(),
+        match &self.kind {
+            // The kernel buffers the message until the program calls recvmsg().
+            QpKind::Socket(_) => MAX_MESSAGE,
+            QpKind::Ring(queue) => queue.max_message(),
         }
     }
 
-    /// Takes the buffer for a message of `len` bytes, to put its parts there as they come; `None` if
-    /// the program says only later where it goes. Any context up to softirq, a connection's lock may
-    /// be held.
+    /// Claims the next receive entry for a message of `len` bytes, so that its transactions are
+    /// copied there as they arrive. Returns `None` if the buffer is not known yet: the program of a
+    /// socket names it in recvmsg(), and a shared receive queue gives an entry only to a whole
+    /// message.
+    ///
+    /// Any context up to softirq. The connection's lock may be held.
     pub(crate) fn claim(&self, from: &MsgMeta, len: u32) -> Result<Option<Claim>, RecvError> {
-        match &self.end {
-            End::Socket(_) => Ok(None),
-            End::Ring(queue) => queue.claim(from, len),
+        match &self.kind {
+            QpKind::Socket(_) => Ok(None),
+            QpKind::Ring(queue) => queue.claim(from, len),
         }
     }
 
-    /// Connection `cid` has broken or was reset or removed. Any context up to softirq.
+    /// Connection `cid` has broken, or was reset or removed. Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32, cause: Code) {
         self.accept_again(cid);
-        match &self.end {
-            End::Socket(endpoint) => endpoint.broken(cid, cause),
-            End::Ring(queue) => queue.broken(cid),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.broken(cid, cause),
+            QpKind::Ring(queue) => queue.broken(cid),
         }
     }
 
-    /// The process that made its socket.
+    /// The process that created the socket or the context.
     pub(crate) fn process(&self) -> &Process {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.process(),
-            End::Ring(queue) => queue.process(),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.process(),
+            QpKind::Ring(queue) => queue.process(),
         }
     }
 
-    /// What there is to tell.
+    /// A snapshot for netlink. Any context up to softirq.
     pub(crate) fn info(&self) -> EndpointInfo {
-        match &self.end {
-            End::Socket(endpoint) => endpoint.info(),
-            End::Ring(queue) => queue.info(),
+        match &self.kind {
+            QpKind::Socket(endpoint) => endpoint.info(),
+            QpKind::Ring(queue) => queue.info(),
         }
     }
 }
@@ -288,23 +308,23 @@ impl Owner for Qp {
     }
 }
 
-/// What there is to tell of a queue pair.
+/// Snapshot of a queue pair for netlink.
 pub(crate) struct EndpointInfo {
     pub(crate) cid: Option<u32>,
     pub(crate) remote: [u8; 16],
     pub(crate) remote_qpn: u32,
     pub(crate) connected: bool,
-    /// Of the socket, as /proc/PID/fd names it; 0 when it is gone.
+    /// Inode number of the socket, as in /proc/PID/fd. 0 after the socket was closed.
     pub(crate) inode: u64,
     pub(crate) tx_messages: u64,
     pub(crate) rx_messages: u64,
-    /// Memory of the messages that wait for the program, bytes.
+    /// Memory of the received messages that the program has not read yet, in bytes.
     pub(crate) rx_queued: u64,
-    /// Messages and requests that have not completed.
+    /// Messages and requests that were submitted and have not completed.
     pub(crate) pending: u32,
 }
 
-/// The error number of a code; `uapi/linux/superp.h` has the table.
+/// Returns the errno of a code. `enum superp_error` in `uapi/linux/superp.h` has the table.
 pub(crate) fn error_of(code: Code) -> Error {
     if code == Code::ABORTED_BROKEN || code == Code::ABORTED_TIMEOUT {
         return ETIMEDOUT;

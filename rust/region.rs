@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions: pinned user memory that peers may read and write by key [proto 5].
+//! Memory regions: pinned user memory that peers access by RMA address or key [proto 5].
 
 mod local;
 mod space;
@@ -24,55 +24,56 @@ use crate::{
     proto::{Atomic as AtomicOp, Code},
 };
 
-pub(crate) use local::{Local, Lookup};
+pub(crate) use local::{LocalTable, Lookup};
 pub(crate) use space::Space;
 pub(crate) use table::{RegionCache, Table};
 
-/// The peer may read.
+/// Peers may read.
 pub(crate) const REMOTE_READ: u32 = 1 << 0;
-/// The peer may write.
+/// Peers may write.
 pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
-/// Replies to own reads may be placed here.
+/// The region may be the local buffer of a read, of an atomic operation or of a receive entry.
 pub(crate) const LOCAL_WRITE: u32 = 1 << 2;
-/// The peer may use atomic operations.
+/// Peers may execute atomic operations.
 pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
-/// The peer may send into it by its key: it is a receive context [proto 4.9].
+/// Peers may send into the region by its key: it is a receive context [proto 4.9].
 pub(crate) const RECEIVE: u32 = 1 << 4;
-/// All access bits.
 pub(crate) const ACCESS_MASK: u32 =
     REMOTE_READ | REMOTE_WRITE | LOCAL_WRITE | REMOTE_ATOMIC | RECEIVE;
 
-/// Bits of an RMA address below the key.
+/// An RMA address is the key, followed by this many low bits of the virtual address.
 const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
-/// Keys are 24 bits; 0 is never given out, so that a null address reaches nothing.
+/// Keys have 24 bits. No region has key 0, so that the RMA address 0 is invalid.
 const KEY_MAX: u32 = (1 << 24) - 1;
 
-/// Who can own a region.
+/// A type that can own regions.
 pub(crate) trait Owner: Send + Sync + 'static {
-    /// The number of its queue pair; 0: none.
+    /// Number of the owner's queue pair, or 0 if it is not bound.
     fn qpn(&self) -> u32;
 }
 
-/// A registered region. Its memory stays pinned while anybody holds the `Arc`; peers reach it
-/// only while it is in its node's table.
+/// A registered region. Its memory stays pinned while anybody holds the `Arc`. Peers reach the
+/// region only while it is in the table of its node.
 pub(crate) struct Region<O> {
     key: u32,
-    /// Of its first byte.
+    /// RMA address of the first byte.
     rma_addr: u64,
     addr: u64,
     len: u64,
     access: u32,
     partition: u32,
     process: Process,
-    /// If it is a socket; this does not make the region go with it.
+    /// The queue pair of the socket that registered the region. `None`: a context registered it.
+    /// The reference does not tie the region to the queue pair; the socket removes its regions when
+    /// it is closed.
     owner: Option<Arc<O>>,
     pages: Pages,
     remote_reads: Atomic<u64>,
     remote_writes: Atomic<u64>,
 }
 
-/// What netlink and ioctl tell of a region. Addresses and lengths in bytes.
+/// Snapshot of a region for netlink and ioctl(). Lengths and counters are in bytes.
 pub(crate) struct RegionInfo {
     pub(crate) key: u32,
     pub(crate) addr: u64,
@@ -86,12 +87,12 @@ pub(crate) struct RegionInfo {
 }
 
 impl<O: Owner> Region<O> {
-    /// The queue pair of its owner, if that is a socket.
+    /// The queue pair of the socket that registered the region. `None`: a context registered it.
     pub(crate) fn owner(&self) -> Option<&Arc<O>> {
         self.owner.as_ref()
     }
 
-    /// Whether it belongs to `owner`.
+    /// Whether `owner` owns the region.
     pub(crate) fn is_of(&self, owner: &Arc<O>) -> bool {
         self.owner().is_some_and(|own| Arc::ptr_eq(own, owner))
     }
@@ -101,7 +102,7 @@ impl<O: Owner> Region<O> {
         self.key
     }
 
-    /// The process that registered it.
+    /// The process that registered the region.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
@@ -111,18 +112,24 @@ impl<O: Owner> Region<O> {
         &self.pages
     }
 
-    /// Offset of the local range, or `None` where it is not wholly inside the region.
+    /// Offset of the `len` bytes at the virtual address `addr`. `None` if they are not all in the
+    /// region.
     pub(crate) fn local_offset(&self, addr: u64, len: u64) -> Option<u64> {
         let offset = addr.checked_sub(self.addr)?;
         (offset.checked_add(len)? <= self.len).then_some(offset)
     }
 
-    /// Whether the region grants every bit of `access`.
+    /// Whether the region grants all bits of `access`.
     pub(crate) fn grants(&self, access: u32) -> bool {
         self.access & access == access
     }
 
-    /// Checks a Send of a peer to `offset` of the receive context [proto 4.9, 5].
+    /// Checks a Send of a peer of `len` bytes to `offset` of the receive context. Returns the
+    /// offset [proto 4.9, 5]. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ACCESS_PARTITION`, `ACCESS_PERMISSION`, `ACCESS_BOUNDS`.
     pub(crate) fn context_offset(
         &self,
         offset: u32,
@@ -133,7 +140,12 @@ impl<O: Owner> Region<O> {
         self.check_bounds(offset.into(), len)
     }
 
-    /// Checks a remote operation and gives the offset of its first byte [proto 5].
+    /// Checks an access of a peer to `len` bytes at `rma_addr`. Returns the offset of the first
+    /// byte [proto 5]. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ACCESS_PARTITION`, `ACCESS_PERMISSION`, `ACCESS_BOUNDS`.
     pub(crate) fn remote_offset(
         &self,
         rma_addr: u64,
@@ -148,8 +160,8 @@ impl<O: Owner> Region<O> {
         self.check_bounds(offset, len)
     }
 
-    /// Whether the RMA address is in the region.
-    fn has(&self, rma_addr: u64) -> bool {
+    /// Whether the byte at `rma_addr` is in the region.
+    fn contains(&self, rma_addr: u64) -> bool {
         let offset = rma_addr.checked_sub(self.rma_addr);
         offset.is_some_and(|offset| offset < self.len)
     }
@@ -176,7 +188,8 @@ impl<O: Owner> Region<O> {
         self.remote_reads.fetch_add(bytes, Relaxed);
     }
 
-    /// Carries out an atomic operation at `offset`; gives what was there before.
+    /// Executes an atomic operation at `offset` and returns the old value. Any context up to
+    /// softirq.
     pub(crate) fn atomic(&self, offset: u64, op: &AtomicOp) -> Result<u64, Code> {
         let AtomicOp {
             kind,
@@ -184,7 +197,8 @@ impl<O: Owner> Region<O> {
             compare,
             ..
         } = *op;
-        // The core has checked the alignment; the range has been checked for this offset.
+        // This cannot fail. The core has checked the alignment of the RMA address, which has the
+        // same offset in its page as the virtual address. `remote_offset` has checked the range.
         self.pages
             .atomic(offset, kind as u8, operand, compare)
             .map_err(|_| Code::MALFORMED)
@@ -195,7 +209,7 @@ impl<O: Owner> Region<O> {
         self.remote_writes.fetch_add(bytes, Relaxed);
     }
 
-    /// What there is to tell.
+    /// A snapshot. Any context.
     pub(crate) fn info(&self) -> RegionInfo {
         RegionInfo {
             key: self.key,
@@ -211,7 +225,11 @@ impl<O: Owner> Region<O> {
     }
 }
 
-/// `SUPERP_IOC_MR_QUERY`, where `find` knows the regions. Process context.
+/// `SUPERP_IOC_MR_QUERY`. `find` looks a region up by its key. Process context.
+///
+/// # Errors
+///
+/// `EINVAL`: a reserved field is not 0. `EFAULT`. Others are those of `find`.
 pub(crate) fn query<O: Owner>(
     arg: usize,
     find: impl FnOnce(u32) -> Result<Arc<Region<O>>>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the connections of a node share: queue pairs, regions, the receive budget, parameters,
-//! counters, and the way to those who listen to events.
+//! What the connections of a node share: queue pairs, regions, the receive budget, parameters, drop
+//! counters, and the limit of events.
 
 use kernel::{
     prelude::*,
@@ -22,12 +22,13 @@ use crate::{
     qp::{self, Qp, Regions},
 };
 
-/// What counts as recent activity of a connection, ns.
+/// A connection that received something during the last period or two is active, for the receive
+/// budget. In ns.
 pub(crate) const BUDGET_PERIOD: u64 = 1_000_000;
 
 const DROPS: usize = DropReason::ALL.len();
 
-/// See the module.
+/// The shared objects of one node.
 #[pin_data]
 pub(crate) struct Resources {
     net: Net,
@@ -35,7 +36,7 @@ pub(crate) struct Resources {
     regions: Regions,
     #[pin]
     qps: qp::Table,
-    /// Under the lock of at most one connection.
+    /// The lock is taken inside the lock of at most one connection.
     #[pin]
     budget: SpinLockBh<ReceiveBudget>,
     params: params::Values,
@@ -44,7 +45,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Those of a new node. Process context.
+    /// Returns the resources of a new node. Process context.
     pub(crate) fn new(net: Net) -> Result<Arc<Resources>> {
         Arc::pin_init(
             try_pin_init!(Resources {
@@ -63,23 +64,20 @@ impl Resources {
         )
     }
 
-    /// Takes everything out. Process context, sleeps for grace periods.
+    /// Removes all regions and queue pairs. Process context, sleeps for grace periods.
     pub(crate) fn clear(&self) {
         self.regions.clear();
         self.qps.clear();
     }
 
-    /// The namespace.
     pub(crate) fn net(&self) -> Net {
         self.net
     }
 
-    /// Memory regions.
     pub(crate) fn regions(&self) -> &Regions {
         &self.regions
     }
 
-    /// Queue pairs.
     pub(crate) fn qps(&self) -> &qp::Table {
         &self.qps
     }
@@ -89,23 +87,24 @@ impl Resources {
         self.qps.get(qpn)
     }
 
-    /// Why there is no queue pair `qpn`, or why it takes nothing in. Any context up to softirq, a
-    /// connection's lock may be held.
+    /// Code that refuses a message to `qpn`, see `Table::missing_code`. Any context up to softirq.
+    /// A connection's lock may be held.
     pub(crate) fn qp_missing(&self, qpn: u32) -> Code {
-        self.qps.missing(qpn)
+        self.qps.missing_code(qpn)
     }
 
-    /// Tells an event to those who listen. Any context, also with a connection locked.
+    /// Sends an event to those who listen. Any context up to softirq. A connection's lock may be
+    /// held.
     pub(crate) fn notify(&self, event: Event) {
         event::notify(self.net, &self.report_limit, event);
     }
 
-    /// A connection shares the receive budget from now on. Process context.
+    /// Counts one more connection that shares the receive budget. Process context.
     pub(crate) fn join_budget(&self) {
         self.budget.lock().join();
     }
 
-    /// It does not any more.
+    /// Counts one connection less that shares the receive budget. Process context.
     pub(crate) fn leave_budget(&self, activity: Activity) {
         self.budget.lock().leave(activity);
     }
@@ -115,7 +114,8 @@ impl Resources {
         self.params.get(id)
     }
 
-    /// Sets a parameter, whose range the caller has checked. Process context; the caller serialises.
+    /// Sets a parameter. The caller has checked the range and holds `Node::config`. Process
+    /// context.
     pub(crate) fn param_set(&self, id: ParamId, value: u64) {
         self.params.set(id, value);
         if id == params::RECEIVE_BUDGET || id == params::BUDGET_STATIC {
@@ -123,14 +123,14 @@ impl Resources {
                 0 => Partition::Dynamic,
                 _ => Partition::Static,
             };
-            // CAST: the parameter's range.
+            // CAST: The range of the parameter fits.
             let packets = self.params.get(params::RECEIVE_BUDGET) as u32;
             self.budget.lock().configure(packets, partition);
         }
     }
 
-    /// What a connection, which has just received something, may be sent, in packets; `None`
-    /// without limit. Any context up to softirq.
+    /// Number of packets that a connection may be sent from now on, after it received one. `None`:
+    /// there is no limit. Any context up to softirq. The connection's lock may be held.
     pub(crate) fn receive_share(&self, now: u64, activity: &mut Activity) -> Option<u32> {
         if self.params.get(params::RECEIVE_BUDGET) == 0 {
             return None;
@@ -140,19 +140,19 @@ impl Resources {
         Some(budget.share(now, *activity))
     }
 
-    /// Configuration that a new connection starts from.
+    /// Configuration that a new connection starts with.
     pub(crate) fn conn_defaults(&self) -> Config {
         self.params.config()
     }
 
-    /// Counts a packet that was thrown away. Any context.
+    /// Counts a dropped packet. Any context.
     pub(crate) fn count_drop(&self, reason: DropReason) {
         if let Some(counter) = self.drops.get(reason as usize) {
             counter.fetch_add(1, Relaxed);
         }
     }
 
-    /// The `i`th drop counter with its name.
+    /// Name and value of the `i`th drop counter.
     pub(crate) fn drop_nth(&self, i: usize) -> Option<(&'static str, u64)> {
         Some((
             DropReason::ALL.get(i)?.name(),

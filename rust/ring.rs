@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Contexts: sockets with many queue pairs, whose queues are rings in memory that the kernel shares
-//! with the program. `uapi/linux/superp.h` has the contract.
+//! with the program. `uapi/linux/superp.h` has the interface.
 //!
-//! Nothing in that memory is trusted: an entry is copied once and then checked, and what the kernel
-//! needs of an index it keeps for itself.
+//! The kernel trusts nothing in that memory. It copies an entry once and then checks the copy. It
+//! has indices of its own and never reads back those that it publishes.
 
 mod builder;
 mod entry;
@@ -36,29 +36,30 @@ use crate::{
         uapi,
     },
     node::Node,
-    qp::{Cq, End, LocalRegions, Page, Params, Qp, Queue, RingPeer, Srq},
+    qp::{Cq, LocalRegions, Page, Params, Qp, QpKind, Queue, RingPeer, Srq},
     region,
 };
 
 use submit::DoorbellResult;
 
-/// Bits of an offset for mmap() below the number of a queue: no ring is larger.
+/// Distance between the mmap() offsets of two queues, as a power of two. No ring is larger than 16
+/// MiB.
 const OFFSET_BITS: u32 = 24;
-/// Offsets of the first completion queue, and the first shared receive queue; queue pairs are below, and
-/// the context's page at 0.
+/// mmap() offsets of the first completion queue and of the first shared receive queue. Queue pairs
+/// are below, and the page of the context is at 0.
 const CQ_OFFSET: u64 = 1 << 36;
 const SRQ_OFFSET: u64 = 1 << 37;
 
-/// A context, from create to release of its socket.
+/// A context, from the creation to the release of its socket.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Context {
     node: Arc<Node>,
     page: Arc<Page>,
     regions: Arc<LocalRegions>,
-    /// Serialises the creation and the end of queues.
+    /// Serialises the creation and destruction of queues. It is taken outside of `Node::config`.
     #[pin]
     config: Mutex<()>,
-    /// Held by the thread that serves the context.
+    /// Held by the thread in `SUPERP_IOC_SERVE`.
     #[pin]
     serving: Mutex<()>,
     #[pin]
@@ -69,22 +70,22 @@ pub(crate) struct Context {
     qps: RcuMap<Qp>,
 }
 
-/// The node of a context, while its socket is there. Any context.
+/// The node of a context, or `None` if its socket was closed. Any context up to softirq.
 fn node_of(page: &Page) -> Option<Arc<Node>> {
     page.with_net(state_of).flatten()
 }
 
-/// The lowest number below `end` that `table` has not.
+/// The lowest number below `end` that is free in `table`. `ENOSPC` if there is none.
 fn free_id<T: Send + Sync>(table: &RcuMap<T>, end: u32) -> Result<u32> {
     (0..end).find(|id| table.get(*id).is_none()).ok_or(ENOSPC)
 }
 
-/// Where a queue is mapped, from `base` on.
+/// mmap() offset of queue `id`, where queue 0 is at `base`.
 fn map_offset(base: u64, id: u32) -> u64 {
     base.wrapping_add(u64::from(id) << OFFSET_BITS)
 }
 
-/// Whether a ring may have so many entries.
+/// Checks that `entries` is a power of two and at most `max`.
 fn check_entries(entries: u32, max: u32) -> Result {
     if entries.is_power_of_two() && entries <= max {
         Ok(())
@@ -93,11 +94,11 @@ fn check_entries(entries: u32, max: u32) -> Result {
     }
 }
 
-/// Offset of the first queue pair.
+/// mmap() offset of the first queue pair.
 const QP_OFFSET: u64 = 1 << OFFSET_BITS;
 
 impl SockState for Context {
-    /// The Rust half of the new socket `sk` in `net`. Process context.
+    /// Initialises the context of the new socket `sk` in `net`. Process context.
     fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Context {
             node: state_of(net).ok_or(ENODEV)?,
@@ -115,8 +116,8 @@ impl SockState for Context {
     ///
     /// # Errors
     ///
-    /// `ENOIOCTLCMD`: not one of this kind of socket; `EFAULT`; others are documented with the
-    /// commands.
+    /// `ENOIOCTLCMD`: not a command of contexts. `EFAULT`. `uapi/linux/superp.h` has those of each
+    /// command.
     fn ioctl(&self, cmd: u32, arg: usize) -> Result {
         match cmd {
             mr::MR_REG => self.mr_reg(arg),
@@ -139,25 +140,25 @@ impl SockState for Context {
 }
 
 impl RingOps for Context {
-    /// Whether poll() has something to tell. Any context.
+    /// Whether poll() reports POLLIN: an event bit is set. Any context.
     fn readable(&self) -> bool {
         self.page.bits().any_event()
     }
 
-    /// Serves every queue pair whose bit is set. `more`: for what follows the program need not ring, the
-    /// kernel looks by itself. Process context.
+    /// Serves every queue pair whose doorbell bit is set. `more`: the program need not ring for the
+    /// entries that follow, because the poll timer looks for them. Process context.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS`: a completion queue has no room. `EINTR`: the program has a signal to see to. In both
-    /// cases the bits of the queue pairs in question are set again.
+    /// `ENOBUFS`: a completion queue is full. `EINTR`: a signal is pending. In both cases entries
+    /// are left, and the doorbell bits of their queue pairs are set again.
     fn doorbell(&self, more: bool) -> Result {
         let mut result = Ok(());
         for (first, mut bits) in self.page.bits().take_bells() {
             while bits != 0 {
                 let qp = first.wrapping_add(bits.trailing_zeros());
                 bits &= bits.wrapping_sub(1);
-                result = result.and(self.rest(qp, self.serve(qp, more)));
+                result = result.and(self.finish_doorbell(qp, self.serve(qp, more)));
             }
         }
         result
@@ -167,7 +168,8 @@ impl RingOps for Context {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
+    /// `EINVAL`: no queue has this offset, the mapping is longer than the queue, or it is not
+    /// shared. `ENOMEM`.
     fn mmap(&self, request: &MapRequest) -> Result {
         let memory = self.memory_at(request.offset()).ok_or(EINVAL)?;
         memory.map(request)
@@ -177,28 +179,32 @@ impl RingOps for Context {
 ring_ops!(Context);
 
 impl Context {
-    /// What a doorbell says of what it has left in queue pair `qp`, to be looked at again.
-    fn rest(&self, qp: u32, left: DoorbellResult) -> Result {
-        let error = match left {
-            DoorbellResult::Nothing => return Ok(()),
-            DoorbellResult::NoRoom => enobufs(),
+    /// Turns the result of a doorbell for queue pair `qp` into that of the system call. If entries
+    /// are left, the doorbell bit is set again.
+    fn finish_doorbell(&self, qp: u32, result: DoorbellResult) -> Result {
+        let error = match result {
+            DoorbellResult::Done => return Ok(()),
+            DoorbellResult::CqFull => enobufs(),
             DoorbellResult::Signal => EINTR,
         };
         self.page.set_doorbell(qp);
         Err(error)
     }
 
+    /// Serves queue pair `qp` for a doorbell. Does nothing if there is none: the program can set
+    /// any bit.
     fn serve(&self, qp: u32, more: bool) -> DoorbellResult {
         let qp = self.qps.get(qp);
-        let left = match qp.as_ref().and_then(|qp| qp.ring()) {
+        let result = match qp.as_ref().and_then(|qp| qp.ring()) {
             Some(queue) => queue.serve(&self.node, more),
-            None => DoorbellResult::Nothing,
+            None => DoorbellResult::Done,
         };
         defer::resched();
-        left
+        result
     }
 
-    /// Takes in what is put into any submission ring for so long, without doorbells.
+    /// `SUPERP_IOC_SERVE`: polls all submission rings for some time, so that the program needs no
+    /// doorbells. Process context; spins until the time is over or a signal is pending.
     fn serve_for(&self, arg: usize) -> Result {
         let Serve { usec, rsvd } = read_argument(arg)?;
         if rsvd != 0 || !(1..=uapi::SUPERP_MAX_SERVE).contains(&usec) {
@@ -221,19 +227,20 @@ impl Context {
         }
         for (id, qp) in self.qps.iter() {
             if let Some(queue) = qp.ring() {
-                result = result.and(self.rest(id, queue.unwatch(&self.node)));
+                result = result.and(self.finish_doorbell(id, queue.unwatch(&self.node)));
             }
         }
         result
     }
 
+    /// The shared memory at an mmap() offset.
     fn memory_at(&self, offset: u64) -> Option<Arc<Shared>> {
         if offset == 0 {
             return Some(self.page.bits().memory().clone());
         }
         let id = |base| {
-            let place: u64 = offset.checked_sub(base)?;
-            let id = u32::try_from(place >> OFFSET_BITS).ok()?;
+            let relative: u64 = offset.checked_sub(base)?;
+            let id = u32::try_from(relative >> OFFSET_BITS).ok()?;
             (map_offset(base, id) == offset).then_some(id)
         };
         if let Some(srq) = id(SRQ_OFFSET) {
@@ -246,7 +253,7 @@ impl Context {
         Some(qp.ring()?.sq().memory().clone())
     }
 
-    /// `SUPERP_IOC_MR_REG`. Process context.
+    /// `SUPERP_IOC_MR_REG`. Process context, sleeps.
     fn mr_reg(&self, arg: usize) -> Result {
         let mut reg: MrReg = read_argument(arg)?;
         if reg.rsvd != 0 {
@@ -257,12 +264,12 @@ impl Context {
         let region = regions.register(addr, length, reg.access, reg.partition, None)?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
-        let told = self
+        let registered = self
             .regions
             .insert(region.clone())
             .and_then(|()| write_argument(arg, &reg));
-        told.inspect_err(|_| {
-            // Nobody has learnt of it.
+        registered.inspect_err(|_| {
+            // The program does not know the region yet.
             self.regions.remove(reg.key);
             regions.remove(&region);
         })
@@ -296,7 +303,7 @@ impl Context {
         create.ring = cq.ring().layout(true);
         self.cqs.insert(id, cq)?;
         write_argument(arg, &create).inspect_err(|_| {
-            // Nobody has learnt of it.
+            // The program does not know the queue yet.
             self.cqs.remove(id);
         })
     }
@@ -312,9 +319,9 @@ impl Context {
     }
 
     fn cq_eventfd(&self, arg: usize) -> Result {
-        let choice: CqEventfd = read_argument(arg)?;
-        let cq = self.cqs.get(choice.cq).ok_or(ENOENT)?;
-        cq.set_eventfd(EventFd::of(choice.fd)?)
+        let request: CqEventfd = read_argument(arg)?;
+        let cq = self.cqs.get(request.cq).ok_or(ENOENT)?;
+        cq.set_eventfd(EventFd::of(request.fd)?)
     }
 
     fn srq_create(&self, arg: usize) -> Result {
@@ -332,7 +339,7 @@ impl Context {
         create.ring = srq.ring().layout(true);
         self.srqs.insert(id, srq)?;
         write_argument(arg, &create).inspect_err(|_| {
-            // Nobody has learnt of it.
+            // The program does not know the queue yet.
             self.srqs.remove(id);
         })
     }
@@ -348,13 +355,13 @@ impl Context {
     }
 
     fn srq_eventfd(&self, arg: usize) -> Result {
-        let choice: SrqEventfd = read_argument(arg)?;
-        let srq = self.srqs.get(choice.srq).ok_or(ENOENT)?;
-        srq.set_eventfd(EventFd::of(choice.fd)?)
+        let request: SrqEventfd = read_argument(arg)?;
+        let srq = self.srqs.get(request.srq).ok_or(ENOENT)?;
+        srq.set_eventfd(EventFd::of(request.fd)?)
     }
 
-    /// The shared receive queue that a new queue pair asks for. The lock is held.
-    fn srq_of(&self, create: &RqpCreate) -> Result<Option<Arc<Srq>>> {
+    /// The shared receive queue that a new queue pair uses, or `None`. The caller holds `config`.
+    fn requested_srq(&self, create: &RqpCreate) -> Result<Option<Arc<Srq>>> {
         match (create.flags, create.srq) {
             (0, 0) => Ok(None),
             (uapi::SUPERP_RQP_SRQ, id) if create.rq_entries == 0 && create.rq_segments == 0 => {
@@ -375,7 +382,7 @@ impl Context {
             check_entries(create.rq_entries, uapi::SUPERP_MAX_RQ_ENTRIES)?;
         }
         let _config = self.config.lock();
-        let srq = self.srq_of(&create)?;
+        let srq = self.requested_srq(&create)?;
         let receives = create.rq_entries != 0 || srq.is_some();
         let cq = |id| self.cqs.get(id).ok_or(ENOENT);
         let id = free_id(&self.qps, uapi::SUPERP_MAX_RING_QPS)?;
@@ -399,21 +406,23 @@ impl Context {
         create.size = queue.sq().memory().size() as u64;
         create.sq = queue.sq().layout(true);
         create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
-        let made = Qp::new(End::Ring(queue.clone())).and_then(|qp| {
+        let created = Qp::new(QpKind::Ring(queue.clone())).and_then(|qp| {
             self.qps.insert(id, qp.clone())?;
             self.page.bits().cover(id);
             create.qpn = self.node.qps().bind(&qp, create.qpn)?;
             write_argument(arg, &create)
         });
-        made.inspect_err(|_| {
+        created.inspect_err(|_| {
             queue.close();
-            self.qp_forget(id);
+            self.qp_remove(id);
         })
     }
 
-    fn qp_forget(&self, id: u32) {
+    /// Removes queue pair `id` from the tables of the context and of the node.
+    fn qp_remove(&self, id: u32) {
         if let Some(qp) = self.qps.get(id) {
-            // Nobody waits for a grace period here: a program may have a thousand of them to end.
+            // This must not wait for a grace period, because a program may destroy a thousand queue
+            // pairs in a row.
             self.qps.remove_later(id);
             self.node.qp_unbind(&qp);
         }
@@ -427,7 +436,7 @@ impl Context {
         if let Some(queue) = qp.ring() {
             queue.close();
         }
-        self.qp_forget(id);
+        self.qp_remove(id);
         Ok(())
     }
 
@@ -455,7 +464,8 @@ impl Context {
             qpn: name.ssp_qpn,
             cid: conn.cid(),
         };
-        // A connection that ends after this tells the queue pair.
+        // `while_established` runs this under the connection's lock. A connection that ends later
+        // sees the peer and puts the queue pair into the error state.
         match conn.while_established(|| queue.set_peer(peer)) {
             Some(true) => write_argument(arg, &connect),
             Some(false) => Err(eisconn()),
@@ -470,11 +480,11 @@ impl Context {
         if modify.state != uapi::SUPERP_QPS_ERR {
             return Err(EINVAL);
         }
-        self.rest(modify.qp, queue.fail_and_flush(&self.node))
+        self.finish_doorbell(modify.qp, queue.fail_and_flush(&self.node))
     }
 }
 
-/// The argument of a command that ends a queue.
+/// Reads the argument of a command that destroys a queue. Returns the number of the queue.
 fn queue_id(arg: usize) -> Result<u32> {
     let destroy: RingDestroy = read_argument(arg)?;
     if destroy.rsvd != 0 {
@@ -483,7 +493,9 @@ fn queue_id(arg: usize) -> Result<u32> {
     Ok(destroy.id)
 }
 
-/// release(): nothing finds the context any more when this returns; what it has submitted goes on.
+/// release(). When this returns, no peer reaches the queue pairs and regions any more. Requests
+/// under way go on and complete into memory that nobody reads. Process context, sleeps for grace
+/// periods.
 #[pinned_drop]
 impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Storage of the protocol core in kernel memory.
+//! Memory of the protocol core.
 
 use crate::proto;
 use kernel::prelude::*;
 
-/// See the module.
+/// Allocates the tables of the protocol core from kernel memory. Process context.
 pub(crate) struct Kernel;
 
 impl proto::Slabs for Kernel {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sockets: what a program's calls mean to the engine, and what the engine's answers mean to the
-//! program.
+//! SOCK_SEQPACKET sockets: system calls become requests of a queue pair.
 //!
-//! A socket has two halves in Rust. [`Socket`] belongs to `struct socket` and lives from create to
-//! release; system calls use it. [`Endpoint`] belongs to the queue pair and lives as long as
-//! packets or works know that; it finds `struct sock` under RCU and, after release, finds none. So
-//! nothing that is under way holds the socket, its namespace or the module.
+//! A socket has two halves in Rust. [`Socket`] belongs to `struct socket` and lives until its
+//! release; system calls use it. [`Endpoint`] belongs to the queue pair and lives while packets or
+//! works refer to it. It finds `struct sock` under RCU, and finds none after the release. So
+//! packets and works do not hold the socket, its namespace or the module.
 
 use kernel::{
     new_mutex,
@@ -32,39 +31,40 @@ use crate::{
     proto::wire::AtomicKind,
     qp::{
         work::{self, Local, Request, UnpostedWork, WorkOp},
-        CompletionInfo, End, Endpoint, Names, Peer, Qp, Region, Ticket, MAX_MESSAGE, UNSPECIFIED,
+        CompletionInfo, Endpoint, Names, Peer, Qp, QpKind, Region, Ticket, MAX_MESSAGE,
+        UNSPECIFIED,
     },
     region,
 };
 
-/// Memory charged to SO_SNDBUF for a message beside its pages, bytes.
+/// Memory that is charged to SO_SNDBUF for a message in addition to its pages, in bytes.
 const MESSAGE_OVERHEAD: usize = 512;
 
 /// Bytes that an atomic operation changes.
 const ATOMIC_LEN: u32 = 8;
 
-/// A socket, from create to release.
+/// A socket, from its creation to its release.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Socket {
     sk: ARef<Sock>,
     node: Arc<Node>,
     endpoint: Arc<Endpoint>,
     qp: Arc<Qp>,
-    /// Serialises bind and connect.
+    /// Serialises bind() and connect().
     #[pin]
     naming: Mutex<()>,
-    /// The socket's regions by key.
+    /// Regions of the socket by key.
     #[pin]
     regions: Mutex<RBTree<u32, Arc<Region>>>,
 }
 
 impl SockState for Socket {
-    /// The Rust half of the new socket `sk` in `net`. Process context.
+    /// Initialises the Rust half of the new socket `sk` in `net`. Process context.
     fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Socket {
             node: state_of(net).ok_or(ENODEV)?,
             endpoint: Endpoint::new(sk.clone())?,
-            qp: Qp::new(End::Socket(endpoint.clone()))?,
+            qp: Qp::new(QpKind::Socket(endpoint.clone()))?,
             sk,
             naming <- new_mutex!((), "superp_naming"),
             regions <- new_mutex!(RBTree::new(), "superp_regions"),
@@ -75,7 +75,8 @@ impl SockState for Socket {
     ///
     /// # Errors
     ///
-    /// `ENOIOCTLCMD`: not one of this family; `EFAULT`; others are documented with the commands.
+    /// `ENOIOCTLCMD`: not a command of the family. `EFAULT`. `uapi/linux/superp.h` has those of
+    /// each command.
     fn ioctl(&self, cmd: u32, arg: usize) -> Result {
         match cmd {
             ioctl::MR_REG => self.mr_reg(arg),
@@ -92,8 +93,9 @@ impl ProtoOps for Socket {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: bound already, or `ssp_cid` names a connection. `EADDRNOTAVAIL`: no address of
-    /// this node. `EADDRINUSE`: another socket has the number, or no free one was found. `ENOMEM`.
+    /// `EINVAL`: the socket is bound, `ssp_cid` names a connection, or `ssp_qpn` has over 24 bits.
+    /// `EADDRNOTAVAIL`: not an address of this node. `EADDRINUSE`: another socket has the number,
+    /// or no free one was found. `ENOMEM`.
     fn bind(&self, name: &Name) -> Result {
         let _naming = self.naming.lock();
         if self.qp.qpn() != 0 || name.ssp_cid != uapi::SUPERP_CID_ANY {
@@ -103,7 +105,7 @@ impl ProtoOps for Socket {
         if !any && !self.node.has_addr(&name.ssp_addr) {
             return Err(eaddrnotavail());
         }
-        // Before the number: nothing may arrive for another address.
+        // This precedes the number. Otherwise a message to another address could arrive in between.
         self.endpoint().names.lock().local = name.ssp_addr;
         let bound = self.bind_locked(name.ssp_qpn);
         if bound.is_err() {
@@ -116,7 +118,8 @@ impl ProtoOps for Socket {
     ///
     /// # Errors
     ///
-    /// `EHOSTUNREACH`: no established connection fits. As [`Socket::bind`].
+    /// `EHOSTUNREACH`: no established connection fits. `EADDRINUSE`: no free number was found.
+    /// `ENOMEM`.
     fn connect(&self, name: &Name) -> Result {
         let names = *self.endpoint().names.lock();
         let conn = self.route(&names, name)?;
@@ -127,22 +130,24 @@ impl ProtoOps for Socket {
             qpn: name.ssp_qpn,
             cid: conn.cid(),
         };
-        // A connection that ends after this tells the socket.
+        // `while_established` runs this under the connection's lock. A connection that ends later
+        // sees the peer and sets the pending error of the socket.
         conn.while_established(|| self.endpoint().names.lock().peer = Some(peer))
             .ok_or_else(ehostunreach)
     }
 
-    /// connect() to nothing: the socket keeps its number and hears every peer again.
+    /// connect() to AF_UNSPEC: the socket keeps its number and receives from every peer again.
+    /// Process context.
     fn disconnect(&self) {
         let _naming = self.naming.lock();
         self.endpoint().names.lock().peer = None;
     }
 
-    /// getsockname() and getpeername(); fills in everything but the family.
+    /// getsockname(), or getpeername() if `peer` is set. Does not set the family. Process context.
     ///
     /// # Errors
     ///
-    /// `ENOTCONN`: there is no peer.
+    /// `ENOTCONN`: the socket has no peer.
     fn name(&self, peer: bool, name: &mut Name) -> Result {
         let names = *self.endpoint().names.lock();
         let connected = names.peer.ok_or_else(enotconn);
@@ -161,25 +166,29 @@ impl ProtoOps for Socket {
         Ok(())
     }
 
-    /// Whether a message would be admitted now. Any context.
+    /// Whether SO_SNDBUF admits a message now. Any context.
     fn writable(&self) -> bool {
-        self.endpoint().queued.load(Relaxed) < self.sk.sndbuf()
+        self.endpoint().sndbuf_used.load(Relaxed) < self.sk.sndbuf()
     }
 
-    /// Memory of the messages that have not completed, bytes. Any context.
+    /// Memory of the messages that have not completed, in bytes. Any context.
     fn queued(&self) -> i32 {
-        i32::try_from(self.endpoint().queued.load(Relaxed)).unwrap_or(i32::MAX)
+        i32::try_from(self.endpoint().sndbuf_used.load(Relaxed)).unwrap_or(i32::MAX)
     }
 
-    /// sendmsg(): the bytes sent. Process context.
+    /// sendmsg(): returns the bytes sent, 0 for a remote memory request. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EPIPE`: sending was shut down. Others are in Documentation/uapi.md.
     fn send(&self, request: &mut SendRequest<'_>) -> Result<usize> {
         if self.sk.send_closed() {
             return Err(self.sk.pipe_error(request.flags()));
         }
         match request.rma() {
             Some(_) if request.key().is_some() => Err(EINVAL),
-            Some(rma) => self.request(request, rma).map(|()| 0),
-            None => self.message(request),
+            Some(rma) => self.post_rma(request, rma).map(|()| 0),
+            None => self.send_message(request),
         }
     }
 }
@@ -191,14 +200,14 @@ impl Socket {
         &self.endpoint
     }
 
-    /// With `naming` held.
+    /// Binds the socket. The caller holds `naming`.
     fn bind_locked(&self, qpn: u32) -> Result {
         self.node.qps().bind(&self.qp, qpn)?;
         self.sk.set_bound();
         Ok(())
     }
 
-    /// Whoever sends or connects has a number.
+    /// Binds the socket to a free number if it has none: a socket that sends or connects needs one.
     fn autobind(&self) -> Result {
         if self.qp.qpn() != 0 {
             return Ok(());
@@ -210,7 +219,7 @@ impl Socket {
         self.bind_locked(0)
     }
 
-    /// The connection to `to` that a socket of these names uses.
+    /// The established connection to `to` that a socket with these addresses uses.
     fn route(&self, names: &Names, to: &Name) -> Result<Arc<Conn>> {
         let local = (names.local != UNSPECIFIED).then_some(&names.local);
         self.node
@@ -218,8 +227,8 @@ impl Socket {
             .ok_or_else(ehostunreach)
     }
 
-    /// The connection of a connected socket. It may have been removed since, and another one made
-    /// under its id.
+    /// The connection of a connected socket. A new connection may have got the id of a removed one,
+    /// so that the address is compared.
     fn connection(&self, peer: &Peer) -> Result<Arc<Conn>> {
         self.node
             .conn(peer.cid)
@@ -227,7 +236,7 @@ impl Socket {
             .ok_or_else(ehostunreach)
     }
 
-    /// Where a request goes: the connection, and the queue pair or 0.
+    /// The connection of a request, and the destination queue pair or 0.
     fn destination(&self, request: &SendRequest<'_>) -> Result<(Arc<Conn>, u32)> {
         let names = *self.endpoint().names.lock();
         match (request.name(), names.peer) {
@@ -237,7 +246,8 @@ impl Socket {
         }
     }
 
-    fn message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+    /// Sends a message: copies its data and posts it. Returns its length.
+    fn send_message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
         let bytes = request.len();
         let len = u32::try_from(bytes)
             .ok()
@@ -245,7 +255,7 @@ impl Socket {
             .ok_or(EMSGSIZE)?;
         let (conn, qpn) = self.destination(request)?;
         let op = match request.key() {
-            Some(key) => keyed(request, key, len, &conn)?,
+            Some(key) => keyed_op(request, key, len, &conn)?,
             None => {
                 if qpn == 0 {
                     return Err(edestaddrreq());
@@ -261,7 +271,7 @@ impl Socket {
             }
         };
         self.autobind()?;
-        let charge = self.admit(request, bytes)?;
+        let charge = self.charge_sndbuf(request, bytes)?;
         let ticket = Ticket::message(self.endpoint.clone(), len, charge);
         let local = if len == 0 {
             Local::None
@@ -283,13 +293,19 @@ impl Socket {
         Ok(bytes)
     }
 
-    /// Waits until SO_SNDBUF admits a message of `len` bytes, and charges it.
-    fn admit(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
+    /// Waits until SO_SNDBUF admits a message of `len` bytes, and charges it. Returns the charge.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: the send timeout is over, or the call must not wait. `ERESTARTSYS`, `EINTR`: a
+    /// signal is pending. `EPIPE`: sending was shut down. The pending error of the socket, if there
+    /// is one.
+    fn charge_sndbuf(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
         let memory = len
             .checked_next_multiple_of(kernel::page::PAGE_SIZE)
             .and_then(|pages| pages.checked_add(MESSAGE_OVERHEAD))
             .ok_or(EMSGSIZE)?;
-        // CAST: at most MAX_MESSAGE and an overhead.
+        // CAST: At most MAX_MESSAGE, rounded up to pages, and the overhead.
         let memory = memory as isize;
         let mut timeout = self.sk.send_timeout(request.nonblock());
         loop {
@@ -304,8 +320,8 @@ impl Socket {
         }
     }
 
-    /// One remote read or write. Each refusal has its own error; Documentation/uapi.md lists them.
-    fn request(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
+    /// Posts a remote read, write or atomic operation. Documentation/uapi.md lists the errors.
+    fn post_rma(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
         let fence = u32::from(rma.flags) & uapi::SUPERP_RMA_F_FENCE != 0;
         let unknown = u32::from(rma.flags) & !uapi::SUPERP_RMA_F_FENCE != 0;
         if unknown || rma.rsvd != 0 || request.len() != 0 {
@@ -315,7 +331,7 @@ impl Socket {
         let op = match u32::from(rma.op) {
             uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote, imm },
             uapi::SUPERP_RMA_READ if request.atomic().is_none() => WorkOp::Read { remote },
-            _ => atomic(request, rma)?,
+            _ => atomic_op(request, rma)?,
         };
         let write = matches!(op, WorkOp::Write { .. });
         if imm.is_some() && !write {
@@ -339,12 +355,12 @@ impl Socket {
             return Err(EMSGSIZE);
         }
         self.autobind()?;
-        let what = CompletionInfo {
+        let completion = CompletionInfo {
             token: rma.token,
             len: rma.length,
             op: rma.op,
         };
-        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, what)?;
+        let ticket = Ticket::request(self.endpoint.clone(), &self.sk, completion)?;
         let ticket = work::Ticket::Socket(ticket);
         let request = Request {
             dest: qpn,
@@ -358,6 +374,11 @@ impl Socket {
     }
 
     /// The local memory of a request that is not empty.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: no such region. `ERANGE`: not all bytes are in the region. `EACCES`: the region
+    /// does not grant `LOCAL_WRITE`.
     fn local(&self, rma: &Rma, op: WorkOp) -> Result<Local> {
         let region = self.region(rma.key)?;
         let offset = region
@@ -369,18 +390,20 @@ impl Socket {
         Ok(Local::Region(region, offset))
     }
 
-    /// The socket's region `key`.
+    /// Region `key` of the socket, or `ENOENT`.
     fn region(&self, key: u32) -> Result<Arc<Region>> {
         self.regions.lock().get(&key).cloned().ok_or(ENOENT)
     }
 
+    /// `SUPERP_IOC_MR_REG`. Sleeps.
     fn mr_reg(&self, arg: usize) -> Result {
         let mut reg: MrReg = read_argument(arg)?;
         if reg.rsvd != 0 {
             return Err(EINVAL);
         }
         if reg.access & region::RECEIVE != 0 {
-            // It receives.
+            // Messages to a receive context are reported to its socket, so the socket needs a
+            // number.
             self.autobind()?;
         }
         let region = self.node.regions().register(
@@ -392,26 +415,28 @@ impl Socket {
         )?;
         reg.key = region.key();
         reg.rma_addr = region.info().rma_addr;
-        self.adopt(&region)
+        self.insert_region(&region)
             .and_then(|()| write_argument(arg, &reg))
             .inspect_err(|_| {
-                // Nobody has learnt of it.
+                // The program does not know the region yet.
                 drop(self.regions.lock().remove(&reg.key));
                 self.node.regions().remove(&region);
             })
     }
 
-    /// Makes `region` one of the socket's.
-    fn adopt(&self, region: &Arc<Region>) -> Result {
+    /// Adds `region` to those of the socket.
+    fn insert_region(&self, region: &Arc<Region>) -> Result {
         let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL)?;
         drop(self.regions.lock().insert(node));
         Ok(())
     }
 
+    /// `SUPERP_IOC_MR_QUERY`.
     fn mr_query(&self, arg: usize) -> Result {
         region::query(arg, |key| self.region(key))
     }
 
+    /// `SUPERP_IOC_MR_DEREG`. Sleeps for a grace period.
     fn mr_dereg(&self, dereg: &MrDereg) -> Result {
         if dereg.rsvd != 0 {
             return Err(EINVAL);
@@ -421,6 +446,7 @@ impl Socket {
         Ok(())
     }
 
+    /// `SUPERP_IOC_QP_INFO`.
     fn qp_info(&self) -> QpInfo {
         let names = *self.endpoint().names.lock();
         let mut info = QpInfo {
@@ -444,8 +470,8 @@ impl Socket {
     }
 }
 
-/// release(): no peer reaches the socket or its regions any more when this returns; what it has posted
-/// goes on. Sleeps for a grace period if there are regions.
+/// release(). When this returns, no peer reaches the socket or its regions any more. Requests under
+/// way go on. Process context. Sleeps for a grace period if there are regions.
 #[pinned_drop]
 impl PinnedDrop for Socket {
     fn drop(self: Pin<&mut Self>) {
@@ -458,10 +484,10 @@ impl PinnedDrop for Socket {
     }
 }
 
-/// The work of a message to the receive context that `key` names.
-fn keyed(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
-    let beyond = key.offset.checked_add(len).is_none();
-    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || beyond {
+/// The operation for a message of `len` bytes to the receive context of `key`.
+fn keyed_op(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
+    let overflows = key.offset.checked_add(len).is_none();
+    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || overflows {
         return Err(EINVAL);
     }
     if !conn.keyed_message().contains(&len) {
@@ -473,8 +499,8 @@ fn keyed(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<
     })
 }
 
-/// The work of an atomic operation.
-fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
+/// The operation for an atomic request.
+fn atomic_op(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
     let (operand, compare) = request.atomic().ok_or(eopnotsupp())?;
     let kind = match u32::from(rma.op) {
         uapi::SUPERP_RMA_FETCH_ADD => AtomicKind::FetchAdd,
@@ -482,8 +508,8 @@ fn atomic(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
         uapi::SUPERP_RMA_SWAP => AtomicKind::Swap,
         _ => return Err(eopnotsupp()),
     };
-    let compares = kind == AtomicKind::CompareSwap;
-    if rma.length != ATOMIC_LEN || rma.remote_addr & 7 != 0 || (compare != 0 && !compares) {
+    let uses_compare = kind == AtomicKind::CompareSwap;
+    if rma.length != ATOMIC_LEN || rma.remote_addr & 7 != 0 || (compare != 0 && !uses_compare) {
         return Err(EINVAL);
     }
     Ok(WorkOp::Atomic {

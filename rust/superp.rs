@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SUPERp, the Scale-Up Ethernet protocol. Root of the module: the order of initialisation;
-//! everything else is in the rooms (Documentation/architecture.md).
+//! SUPERp, the Scale-Up Ethernet protocol: the root of the module. Documentation/architecture.md
+//! describes the other files.
 
 use kernel::prelude::*;
 
@@ -30,8 +30,9 @@ module! {
     license: "GPL",
 }
 
-/// Everything that is registered with the kernel. Fields are dropped in this order: users first,
-/// then packets, then the namespaces' state.
+/// Everything that the module registers. Fields are dropped in this order: first the interfaces to
+/// programs, then the packet handlers, then the state of the namespaces. Initialisation is in the
+/// reverse order.
 struct Superp {
     _sockets: kapi::sock::Registration,
     _netlink: kapi::nl::Registration,

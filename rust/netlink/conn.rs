@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections.
+//! Netlink operations on connections.
 
-use super::{param, refused};
+use super::{param, report_refusal};
 use crate::{
     conn::{Conn, ConnParams, ConnStats, PathEnds, PathParams, Start, PATHS_MAX},
     event::port_state,
@@ -22,6 +22,7 @@ use kernel::prelude::*;
 const SUNH_HOP_LIMIT_MAX: u8 = 15;
 const SUNH_FLOW_LABEL_MAX: u32 = 0xfff;
 
+/// The netlink number of an encapsulation.
 fn encap(encap: Encap) -> u32 {
     match encap {
         Encap::Sunh => SUPERP_ENCAP_SUNH,
@@ -30,7 +31,8 @@ fn encap(encap: Encap) -> u32 {
     }
 }
 
-/// Attributes of the ends of a path: those of a connection with one, and those of one of several.
+/// Attribute numbers of the ends of a path. They are on the connection itself and in each nested
+/// path.
 struct EndsAttrs {
     ifindex: u32,
     ifname: u32,
@@ -39,7 +41,7 @@ struct EndsAttrs {
     lladdr: u32,
 }
 
-const WHOLE: EndsAttrs = EndsAttrs {
+const CONN_ATTRS: EndsAttrs = EndsAttrs {
     ifindex: SUPERP_A_CONN_IFINDEX,
     ifname: SUPERP_A_CONN_IFNAME,
     local: SUPERP_A_CONN_LOCAL_ADDR,
@@ -47,7 +49,7 @@ const WHOLE: EndsAttrs = EndsAttrs {
     lladdr: SUPERP_A_CONN_LLADDR,
 };
 
-const PATH: EndsAttrs = EndsAttrs {
+const PATH_ATTRS: EndsAttrs = EndsAttrs {
     ifindex: SUPERP_A_CONN_PATH_IFINDEX,
     ifname: SUPERP_A_CONN_PATH_IFNAME,
     local: SUPERP_A_CONN_PATH_LOCAL_ADDR,
@@ -55,6 +57,7 @@ const PATH: EndsAttrs = EndsAttrs {
     lladdr: SUPERP_A_CONN_PATH_LLADDR,
 };
 
+/// Puts the ends of a path into `msg`.
 fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
     if ends.ifindex != 0 {
         msg.put_u32(attrs.ifindex, ends.ifindex)?;
@@ -66,6 +69,7 @@ fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs)
     ends.mac.map_or(Ok(()), |mac| msg.put(attrs.lladdr, &mac))
 }
 
+/// Puts a connection into `msg`, with its counters if `stats` is set.
 fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     let info = conn.info();
     let id = conn.identity();
@@ -73,11 +77,11 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u16(SUPERP_A_CONN_REMOTE_CID, id.config.remote_cid)?;
     msg.put_u32(SUPERP_A_CONN_ENCAP, encap(id.encap))?;
     if let Some(ends) = id.paths.first() {
-        put_ends(msg, net, ends, &WHOLE)?;
+        put_ends(msg, net, ends, &CONN_ATTRS)?;
     }
     for (i, ends) in (0..PATHS_MAX).zip(&id.paths) {
         msg.nest(SUPERP_A_CONN_PATH, |msg| {
-            put_ends(msg, net, ends, &PATH)?;
+            put_ends(msg, net, ends, &PATH_ATTRS)?;
             let Some(path) = conn.path_info(i) else {
                 return Ok(());
             };
@@ -94,7 +98,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
         Extensions::On => SUPERP_EXTENSIONS_ON,
         Extensions::Auto => SUPERP_EXTENSIONS_AUTO,
     };
-    // CAST: 0 to 2.
+    // CAST: The values are 0 to 2.
     msg.put_u8(SUPERP_A_CONN_EXT, ext as u8)?;
     msg.put_u8(SUPERP_A_CONN_LITE, id.config.lite.into())?;
     msg.put_u32(SUPERP_A_CONN_PARTITION, id.partition)?;
@@ -127,6 +131,7 @@ fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
     Ok(())
 }
 
+/// Puts the counters of a connection into `msg`.
 fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
     let proto = &stats.proto;
     let counters = [
@@ -188,6 +193,7 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
     Ok(())
 }
 
+/// The local connection id of a request, with its attribute.
 fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
     let attr = request
         .attr(SUPERP_A_CONN_LOCAL_CID)
@@ -195,7 +201,7 @@ fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
     Ok((attr, u16::from_ne_bytes(attr.array()?)))
 }
 
-/// conn-get, one.
+/// conn-get of one connection.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
@@ -206,7 +212,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     request.reply(|msg| put(msg, request.net(), &conn, stats))
 }
 
-/// conn-get, all.
+/// conn-get of all connections.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let request = dump.request();
     let node = request.node()?;
@@ -225,32 +231,32 @@ pub(crate) fn new(request: Request<'_>) -> Result {
     let node = request.node()?;
     let conn = node
         .conn_new(&params_of(request, &node)?)
-        .map_err(|refusal| refused(request, None, refusal))?;
+        .map_err(|refusal| report_refusal(request, None, refusal))?;
     let cid = conn.identity().cid;
-    let told = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
-    if told.is_err() {
-        // Nobody knows its number.
+    let reply = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
+    if reply.is_err() {
+        // The caller does not know the id, so nobody would delete the connection.
         let _ = node.conn_del(cid);
     }
-    told
+    reply
 }
 
-/// What a request to create asks for.
+/// The parameters of the connection that a conn-new request creates.
 fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
-    let byte = |attr: u32| -> Result<Option<u8>> {
+    let u8_attr = |attr: u32| -> Result<Option<u8>> {
         let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
         Ok(bytes.map(u8::from_ne_bytes))
     };
-    let short = |attr: u32| -> Result<Option<u16>> {
+    let u16_attr = |attr: u32| -> Result<Option<u16>> {
         let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
         Ok(bytes.map(u16::from_ne_bytes))
     };
-    let word = |attr: u32| -> Result<Option<u32>> {
+    let u32_attr = |attr: u32| -> Result<Option<u32>> {
         let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
         Ok(bytes.map(u32::from_ne_bytes))
     };
 
-    let encap = match word(SUPERP_A_CONN_ENCAP)? {
+    let encap = match u32_attr(SUPERP_A_CONN_ENCAP)? {
         Some(SUPERP_ENCAP_SUNH) => Encap::Sunh,
         Some(SUPERP_ENCAP_UDP4) => Encap::Udp4,
         Some(SUPERP_ENCAP_UDP6) => Encap::Udp6,
@@ -262,7 +268,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     };
     let mut config = node.conn_defaults();
     config.lite = lite(request, encap)?;
-    config.remote_cid = match short(SUPERP_A_CONN_REMOTE_CID)? {
+    config.remote_cid = match u16_attr(SUPERP_A_CONN_REMOTE_CID)? {
         None if config.lite => 0,
         Some(cid) if cid != 0 && config.lite => {
             let attr = request.attr(SUPERP_A_CONN_REMOTE_CID);
@@ -272,15 +278,15 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         Some(cid) => cid,
         None => return Err(request.missing(SUPERP_A_CONN_REMOTE_CID, c"remote-cid is missing")),
     };
-    config.ordered_tx = byte(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
-    config.ordered_rx = byte(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
-    config.ext = match byte(SUPERP_A_CONN_EXT)?.map(u32::from) {
+    config.ordered_tx = u8_attr(SUPERP_A_CONN_ORDERED_TX)? != Some(0);
+    config.ordered_rx = u8_attr(SUPERP_A_CONN_ORDERED_RX)? != Some(0);
+    config.ext = match u8_attr(SUPERP_A_CONN_EXT)?.map(u32::from) {
         Some(SUPERP_EXTENSIONS_OFF) => Extensions::Off,
         Some(SUPERP_EXTENSIONS_ON) => Extensions::On,
         _ => Extensions::Auto,
     };
-    config.start_psn = word(SUPERP_A_CONN_START_PSN)?.unwrap_or(0);
-    config.start_xid = short(SUPERP_A_CONN_START_XID)?.unwrap_or(0);
+    config.start_psn = u32_attr(SUPERP_A_CONN_START_PSN)?.unwrap_or(0);
+    config.start_xid = u16_attr(SUPERP_A_CONN_START_XID)?.unwrap_or(0);
     for nest in request.attrs(SUPERP_A_CONN_PARAM) {
         let (name, value) = nest
             .nested(SUPERP_A_CONN_PARAM_NAME)
@@ -288,8 +294,8 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
             .ok_or_else(|| {
                 request.refuse(Some(nest), EINVAL, c"a parameter needs a name and a value")
             })?;
-        let id = param::named(request, name)?;
-        let value = param::value(request, value, id)?;
+        let id = param::from_name(request, name)?;
+        let value = param::checked_value(request, value, id)?;
         if !params::config_set(&mut config, id, value) {
             return Err(request.refuse_fmt(
                 Some(name),
@@ -303,47 +309,51 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     }
 
     Ok(ConnParams {
-        local_cid: short(SUPERP_A_CONN_LOCAL_CID)?,
+        local_cid: u16_attr(SUPERP_A_CONN_LOCAL_CID)?,
         encap,
         paths: paths(request, encap)?,
-        partition: word(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
-        tclass: byte(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
+        partition: u32_attr(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
+        tclass: u8_attr(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
         hop_limit: hop_limit(request, encap)?,
         flow_label: flow_label(request, encap)?,
         spray: spray(request, &config)?,
-        mtu: word(SUPERP_A_CONN_MTU)?,
+        mtu: u32_attr(SUPERP_A_CONN_MTU)?,
         config,
     })
 }
 
-/// The paths that a request to create lists, or the only one.
+/// The paths of a new connection: those that the request lists, or the one that its own attributes
+/// describe.
 fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
-    let whole = ends(request, encap, &WHOLE, |attr| request.attr(attr))?;
+    let conn_ends = ends(request, encap, &CONN_ATTRS, |attr| request.attr(attr))?;
     let no_remote = || request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing");
     let mut paths = KVec::with_capacity(PATHS_MAX, GFP_KERNEL)?;
     for nest in request.attrs(SUPERP_A_CONN_PATH) {
         let refuse = |text| Err(request.refuse(Some(nest), EINVAL, text));
-        if whole.ifindex.is_some() || whole.mac.is_some() {
+        if conn_ends.ifindex.is_some() || conn_ends.mac.is_some() {
             return refuse(c"ifindex and lladdr are of the only path: give them in each path");
         }
-        let told = [
+        let read_only = [
             SUPERP_A_CONN_PATH_IFNAME,
             SUPERP_A_CONN_PATH_STATE,
             SUPERP_A_CONN_PATH_TX_PACKETS,
             SUPERP_A_CONN_PATH_RX_PACKETS,
         ];
-        if told.iter().any(|attr| nest.nested(*attr).is_some()) {
+        if read_only.iter().any(|attr| nest.nested(*attr).is_some()) {
             return refuse(c"ifname, state and counters of a path are only told");
         }
-        let own = ends(request, encap, &PATH, |attr| nest.nested(attr))?;
-        let Some(ifindex) = own.ifindex else {
+        let path_ends = ends(request, encap, &PATH_ATTRS, |attr| nest.nested(attr))?;
+        let Some(ifindex) = path_ends.ifindex else {
             return refuse(c"a path needs its ifindex");
         };
         let path = PathParams {
             ifindex,
-            local: own.local.or(whole.local),
-            remote: own.remote.or(whole.remote).ok_or_else(no_remote)?,
-            mac: own.mac,
+            local: path_ends.local.or(conn_ends.local),
+            remote: path_ends
+                .remote
+                .or(conn_ends.remote)
+                .ok_or_else(no_remote)?,
+            mac: path_ends.mac,
         };
         if paths.push_within_capacity(path).is_err() {
             return refuse(c"a connection has 4 paths at most");
@@ -351,30 +361,31 @@ fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
     }
     if paths.is_empty() {
         let path = PathParams {
-            ifindex: whole.ifindex.unwrap_or(0),
-            local: whole.local,
-            remote: whole.remote.ok_or_else(no_remote)?,
-            mac: whole.mac,
+            ifindex: conn_ends.ifindex.unwrap_or(0),
+            local: conn_ends.local,
+            remote: conn_ends.remote.ok_or_else(no_remote)?,
+            mac: conn_ends.mac,
         };
         paths.push_within_capacity(path).map_err(|_| ENOMEM)?;
     }
     Ok(paths)
 }
 
-/// What a request says of the ends of a path.
-struct EndsAsked {
+/// The ends of a path in a request. `None`: the request does not have the attribute.
+struct EndsRequest {
     ifindex: Option<u32>,
     local: Option<[u8; 16]>,
     remote: Option<[u8; 16]>,
     mac: Option<[u8; 6]>,
 }
 
+/// Reads the ends of a path. `find` returns the attribute of a number.
 fn ends<'a>(
     request: Request<'a>,
     encap: Encap,
     attrs: &EndsAttrs,
     find: impl Fn(u32) -> Option<Attr<'a>>,
-) -> Result<EndsAsked> {
+) -> Result<EndsRequest> {
     let addr = |attr| -> Result<_> {
         let attr = find(attr);
         attr.map(|attr| host_address(request, attr)).transpose()
@@ -384,7 +395,7 @@ fn ends<'a>(
     if lladdr.is_some() && encap != Encap::Sunh {
         return Err(request.refuse(lladdr, EINVAL, c"lladdr is for encap sunh only"));
     }
-    Ok(EndsAsked {
+    Ok(EndsRequest {
         ifindex: ifindex.map(u32::from_ne_bytes),
         local: addr(attrs.local)?,
         remote: addr(attrs.remote)?,
@@ -394,7 +405,7 @@ fn ends<'a>(
     })
 }
 
-/// An address of one host.
+/// A unicast IPv6 or v4-mapped address, or `None` if the request does not have the attribute.
 pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
     request
         .attr(attr)
@@ -404,11 +415,11 @@ pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]
 
 fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
     let addr: [u8; 16] = attr.array()?;
-    let group = match addr {
+    let not_unicast = match addr {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, first, ..] => first == 0 || first >= 224,
         [first, ..] => first == 0xff || addr == [0; 16],
     };
-    if group {
+    if not_unicast {
         return Err(request.refuse(
             Some(attr),
             EINVAL,
@@ -418,7 +429,7 @@ fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
     Ok(addr)
 }
 
-/// An Ethernet address of one station.
+/// A unicast Ethernet address, or `None` if the request does not have the attribute.
 pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
     request
         .attr(attr)
@@ -498,20 +509,21 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     Ok(Some(value))
 }
 
-fn by_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
+/// Calls `act` with the node and the local connection id of a request, and reports its refusal.
+fn with_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
     let node = request.node()?;
     let (at, cid) = cid(request)?;
-    act(&node, cid).map_err(|refusal| refused(request, Some(at), refusal))
+    act(&node, cid).map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// conn-del.
 pub(crate) fn del(request: Request<'_>) -> Result {
-    by_cid(request, Node::conn_del)
+    with_cid(request, Node::conn_del)
 }
 
 /// conn-start.
 pub(crate) fn start(request: Request<'_>) -> Result {
-    by_cid(request, Node::conn_start)
+    with_cid(request, Node::conn_start)
 }
 
 /// conn-reset.
@@ -522,10 +534,10 @@ pub(crate) fn reset(request: Request<'_>) -> Result {
         psn: psn.transpose()?.map(u32::from_ne_bytes),
         xid: xid.transpose()?.map(u16::from_ne_bytes),
     };
-    by_cid(request, |node, cid| node.conn_reset(cid, start))
+    with_cid(request, |node, cid| node.conn_reset(cid, start))
 }
 
 /// conn-stop.
 pub(crate) fn stop(request: Request<'_>) -> Result {
-    by_cid(request, Node::conn_stop)
+    with_cid(request, Node::conn_stop)
 }

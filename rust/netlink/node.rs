@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The node itself.
+//! Netlink operations on the node.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     kapi::nl::{self, numbers::*, Request},
     params,
@@ -23,7 +23,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
             SUPERP_A_NODE_NEXT_HEADER,
             crate::kapi::params::next_header(),
         )?;
-        // CAST: The parameters' ranges.
+        // CAST: The ranges of the parameters fit.
         msg.put_u16(
             SUPERP_A_NODE_UDP_PORT,
             node.param_get(params::UDP_PORT) as u16,
@@ -56,7 +56,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     })
 }
 
-/// The global address space that a request sets, if it does.
+/// The global address space that a request sets. `None`: it sets none.
 fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
     let size = request.attr(SUPERP_A_NODE_RMA_SIZE);
     let bytes = size.map_or(Ok(0), |attr| attr.integer())?;
@@ -69,7 +69,7 @@ fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
         }
         (first, bytes) => Space::new(first, bytes)
             .map(Some)
-            .map_err(|refusal| refused(request, base, refusal)),
+            .map_err(|refusal| report_refusal(request, base, refusal)),
     }
 }
 

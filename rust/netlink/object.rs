@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions and queue pairs, which sockets make.
+//! Dumps of memory regions and queue pairs, which programs create.
 
 use crate::kapi::{
     nl::{numbers::*, Dump, Message},
@@ -8,16 +8,23 @@ use crate::kapi::{
 };
 use kernel::prelude::*;
 
-fn put_process(msg: &mut Message<'_>, pid: u32, command: u32, process: &Process) -> Result {
+/// Puts the number and the command name of a process into `msg`. Puts nothing if the process has
+/// ended, or is not visible in the pid namespace of the caller.
+fn put_process(
+    msg: &mut Message<'_>,
+    pid_attr: u32,
+    command_attr: u32,
+    process: &Process,
+) -> Result {
     process
         .look(|number, name| {
-            msg.put_u32(pid, number)?;
-            msg.put_text(command, name)
+            msg.put_u32(pid_attr, number)?;
+            msg.put_text(command_attr, name)
         })
         .unwrap_or(Ok(()))
 }
 
-/// region-get, all.
+/// region-get of all regions.
 pub(crate) fn regions(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
@@ -42,7 +49,7 @@ pub(crate) fn regions(dump: Dump<'_>) -> Result {
     )
 }
 
-/// qp-get, all.
+/// qp-get of all queue pairs.
 pub(crate) fn qps(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parameters.
+//! Netlink operations on parameters.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     kapi::nl::{numbers::*, Attr, Dump, Message, Request},
     node::Node,
@@ -11,6 +11,7 @@ use crate::{
 };
 use kernel::{prelude::*, str::BStr};
 
+/// Puts a parameter and its value of the node into `msg`.
 fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
     let spec = id.spec();
     msg.put_text(SUPERP_A_PARAM_NAME, spec.name)?;
@@ -25,8 +26,8 @@ fn put(msg: &mut Message<'_>, node: &Node, id: ParamId) -> Result {
     msg.put_text(SUPERP_A_PARAM_DOC, spec.doc)
 }
 
-/// The parameter that an attribute names.
-pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
+/// The parameter that the text of attribute `name` names.
+pub(super) fn from_name(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
     params::by_name(name.text()).ok_or_else(|| {
         let text = BStr::from_bytes(name.text());
         request.refuse_fmt(
@@ -37,8 +38,8 @@ pub(super) fn named(request: Request<'_>, name: Attr<'_>) -> Result<ParamId> {
     })
 }
 
-/// A value for a parameter, if it is in range.
-pub(super) fn value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
+/// The number in attribute `value`, if it is in the range of `param`.
+pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
     let number = value.integer()?;
     let Param { name, min, max, .. } = param.spec();
     if (*min..=*max).contains(&number) {
@@ -51,20 +52,21 @@ pub(super) fn value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Re
     ))
 }
 
+/// The attribute with the name of the parameter.
 fn name(request: Request<'_>) -> Result<Attr<'_>> {
     request
         .attr(SUPERP_A_PARAM_NAME)
         .ok_or_else(|| request.missing(SUPERP_A_PARAM_NAME, c"name of the parameter is missing"))
 }
 
-/// param-get, one.
+/// param-get of one parameter.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let id = named(request, name(request)?)?;
+    let id = from_name(request, name(request)?)?;
     request.reply(|msg| put(msg, &node, id))
 }
 
-/// param-get, all.
+/// param-get of all parameters.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
@@ -77,10 +79,10 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
     let name = name(request)?;
-    let id = named(request, name)?;
+    let id = from_name(request, name)?;
     let attr = request.attr(SUPERP_A_PARAM_VALUE).ok_or_else(|| {
         request.missing(SUPERP_A_PARAM_VALUE, c"value of the parameter is missing")
     })?;
-    node.param_set(id, value(request, attr, id)?)
-        .map_err(|refusal| refused(request, Some(name), refusal))
+    node.param_set(id, checked_value(request, attr, id)?)
+        .map_err(|refusal| report_refusal(request, Some(name), refusal))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports.
+//! Netlink operations on ports.
 
-use super::refused;
+use super::report_refusal;
 use crate::{
     event::port_state,
     kapi::{
@@ -13,6 +13,7 @@ use crate::{
 };
 use kernel::{prelude::*, sync::atomic::Atomic};
 
+/// Puts a port into `msg`.
 fn put(msg: &mut Message<'_>, net: Net, port: &PortInfo) -> Result {
     let sunh = if port.sunh { SUPERP_PORT_ENCAP_SUNH } else { 0 };
     let udp = if port.udp { SUPERP_PORT_ENCAP_UDP } else { 0 };
@@ -31,6 +32,7 @@ fn put(msg: &mut Message<'_>, net: Net, port: &PortInfo) -> Result {
     Ok(())
 }
 
+/// The device of a request, with its attribute.
 fn ifindex(request: Request<'_>) -> Result<(Attr<'_>, u32)> {
     let attr = request
         .attr(SUPERP_A_PORT_IFINDEX)
@@ -38,7 +40,7 @@ fn ifindex(request: Request<'_>) -> Result<(Attr<'_>, u32)> {
     Ok((attr, u32::from_ne_bytes(attr.array()?)))
 }
 
-/// port-get, one.
+/// port-get of one port.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, ifindex) = ifindex(request)?;
@@ -49,7 +51,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     request.reply(|msg| put(msg, request.net(), &port))
 }
 
-/// port-get, all.
+/// port-get of all ports.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     dump.each(
@@ -75,7 +77,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         udp: encap & SUPERP_PORT_ENCAP_UDP != 0,
         up: Atomic::new(false),
     })
-    .map_err(|refusal| refused(request, Some(at), refusal))
+    .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// port-del.
@@ -83,5 +85,5 @@ pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, ifindex) = ifindex(request)?;
     node.port_del(ifindex)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes of SUNH.
+//! Netlink operations on SUNH routes.
 
 use super::{
     conn::{address, mac},
-    refused,
+    report_refusal,
 };
 use crate::{
     kapi::nl::{self, numbers::*, Attr, Dump, Request},
@@ -14,6 +14,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// The SUNH address of a request, with its attribute.
 fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
     let attr = request
         .attr(SUPERP_A_ROUTE_ADDRESS)
@@ -31,6 +32,7 @@ fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
     Ok((attr, address))
 }
 
+/// The device of a request, or `None` if it has none.
 fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
     let attr = request.attr(SUPERP_A_ROUTE_IFINDEX);
     Ok(attr
@@ -39,7 +41,7 @@ fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
         .map(u32::from_ne_bytes))
 }
 
-/// The prefix of a node beyond SUNH.
+/// The prefix that makes an IP address of a SUNH address. `None`: the next hop speaks SUNH.
 fn prefix(request: Request<'_>) -> Result<Option<Prefix>> {
     let Some(base) = address(request, SUPERP_A_ROUTE_PREFIX)? else {
         return Ok(None);
@@ -86,7 +88,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         }
     };
     node.route_new(to, ifindex, via)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// route-del.
@@ -94,10 +96,11 @@ pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
     let (at, to) = sunh_address(request)?;
     node.route_del(to, ifindex(request)?)
-        .map_err(|refusal| refused(request, Some(at), refusal))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
-/// route-get, all: a message for each next hop.
+/// route-get of all routes: one message for each next hop. The position in the dump is the address
+/// times [`HOPS_MAX`] plus the number of the next hop.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
     let node = dump.request().node()?;
     let hops = HOPS_MAX as u64;
@@ -109,10 +112,10 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
                 if u64::from(found) != address {
                     (address, hop) = (found.into(), 0);
                 }
-                if let Some(way) = route.hop(hop as usize) {
+                if let Some(next_hop) = route.hop(hop as usize) {
                     return Some((
                         address.saturating_mul(hops).saturating_add(hop),
-                        (found, way.clone()),
+                        (found, next_hop.clone()),
                     ));
                 }
                 (address, hop) = (address.checked_add(1)?, 0);
@@ -130,7 +133,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
                 Via::Mac(mac) => msg.put(SUPERP_A_ROUTE_LLADDR, &mac)?,
                 Via::Udp(prefix) => {
                     msg.put(SUPERP_A_ROUTE_PREFIX, &prefix.base())?;
-                    // CAST: at most 127.
+                    // CAST: A prefix has at most 127 bits.
                     msg.put_u8(SUPERP_A_ROUTE_PREFIX_LEN, prefix.bits() as u8)?;
                 }
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues.
+//! Completion queues of contexts.
 
 use kernel::{
     prelude::*,
@@ -16,19 +16,20 @@ use crate::kapi::{
 };
 
 struct State {
-    /// The next entry. What the program sees is a copy.
+    /// Index of the next entry to write. The word in the ring is a copy for the program.
     producer: u32,
-    /// Entries that are promised to requests under way.
+    /// Entries that are reserved for requests under way.
     reserved: u32,
 }
 
-/// One completion queue. An entry is written only where there was room for it before.
+/// One completion queue. Every entry is reserved before its request starts, so that a completion
+/// always finds a free entry and never overwrites one.
 #[pin_data]
 pub(crate) struct Cq {
     id: u32,
     page: Arc<Page>,
     ring: Ring<Cqe>,
-    /// Where its events go instead of the context's page.
+    /// If set, events go here and not to the event bits of the context.
     eventfd: SetOnce<EventFd>,
     /// Queue pairs that complete here.
     pub(crate) users: Users,
@@ -37,11 +38,11 @@ pub(crate) struct Cq {
 }
 
 impl Cq {
-    /// An empty queue of `entries` entries. Process context.
+    /// Returns an empty queue of `entries` entries. Process context.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: no power of two. `ENOMEM`.
+    /// `EINVAL`: `entries` is not a power of two. `ENOMEM`: out of memory, or over RLIMIT_MEMLOCK.
     pub(crate) fn new(page: &Arc<Page>, id: u32, entries: u32) -> Result<Arc<Cq>> {
         let memory = Shared::new(Ring::<Cqe>::size(entries, 0))?;
         Arc::pin_init(
@@ -57,16 +58,15 @@ impl Cq {
         )
     }
 
-    /// Its ring.
     pub(crate) fn ring(&self) -> &Ring<Cqe> {
         &self.ring
     }
 
-    /// Has its events go to `eventfd`. Any context.
+    /// Sends the events of this queue to `eventfd`. Any context.
     ///
     /// # Errors
     ///
-    /// `EBUSY`: they go to one already.
+    /// `EBUSY`: the queue has an eventfd already.
     pub(crate) fn set_eventfd(&self, eventfd: EventFd) -> Result {
         if self.eventfd.populate(eventfd) {
             Ok(())
@@ -75,87 +75,92 @@ impl Cq {
         }
     }
 
-    /// Tells who waits. Any context up to softirq.
-    fn tell(&self) {
+    /// Wakes the waiters of this queue. Any context up to softirq.
+    fn notify(&self) {
         match self.eventfd.as_ref() {
             Some(eventfd) => eventfd.signal(),
             None => self.page.event(self.id),
         }
     }
 
-    fn room(&self, state: &State) -> u32 {
+    fn free_entries(&self, state: &State) -> u32 {
         let used = state.producer.wrapping_sub(self.ring.consumer());
-        // A consumer index that is out of bounds leaves no room.
+        // The program writes the consumer index. If it is out of bounds, `used` exceeds the size of
+        // the ring and nothing is free.
         let used = used.saturating_add(state.reserved);
         self.ring.entries().saturating_sub(used)
     }
 
-    /// Whether a completion would have room now. Any context.
-    pub(crate) fn has_room(&self) -> bool {
-        self.room(&self.state.lock()) > 0
+    /// Whether an entry could be reserved now. Any context up to softirq.
+    pub(crate) fn has_free_entry(&self) -> bool {
+        self.free_entries(&self.state.lock()) > 0
     }
 
-    /// Promises room for completions, `wanted` at most; gives how many. Any context.
-    pub(crate) fn reserve(&self, wanted: u32) -> u32 {
+    /// Reserves up to `count` entries and returns how many. Any context up to softirq.
+    pub(crate) fn reserve(&self, count: u32) -> u32 {
         let mut state = self.state.lock();
-        let promised = self.room(&state).min(wanted);
-        state.reserved = state.reserved.saturating_add(promised);
-        promised
+        let granted = self.free_entries(&state).min(count);
+        state.reserved = state.reserved.saturating_add(granted);
+        granted
     }
 
-    /// Begins to redeem promises. Any context up to softirq.
-    pub(crate) fn redeem(&self) -> Redeeming<'_> {
-        Redeeming {
+    /// Locks the queue to use up reservations. Any context up to softirq.
+    pub(crate) fn writer(&self) -> CqWriter<'_> {
+        CqWriter {
             cq: self,
             state: self.state.lock(),
-            told: true,
+            published: true,
             solicited: false,
         }
     }
 }
 
-/// Promises are being redeemed: by completions, or by giving them back.
-pub(crate) struct Redeeming<'a> {
+/// A locked completion queue. Each reservation is used up by [`CqWriter::post`] or returned by
+/// [`CqWriter::release`]. The owner calls [`CqWriter::finish`] after the last completion.
+pub(crate) struct CqWriter<'a> {
     cq: &'a Cq,
     state: GuardBh<'a, State>,
-    /// The program knows of all completions.
-    told: bool,
-    /// One of them wakes who waits for such ones alone.
+    /// Nothing was written since the producer index was last published.
+    published: bool,
+    /// A written completion is solicited or reports an error.
     solicited: bool,
 }
 
-impl Redeeming<'_> {
-    /// Gives a promise back.
+impl CqWriter<'_> {
+    /// Returns one reservation.
     pub(crate) fn release(&mut self) {
         self.state.reserved = self.state.reserved.saturating_sub(1);
     }
 
-    /// Writes a completion for which there was a promise. `solicited`: its sender says so.
+    /// Writes a completion and uses up one reservation. `solicited`: the sender marked the message
+    /// so.
     pub(crate) fn post(&mut self, entry: &Cqe, solicited: bool) {
         self.cq.ring.write(self.state.producer, entry);
         self.state.producer = self.state.producer.wrapping_add(1);
-        self.told = false;
+        self.published = false;
         self.solicited |= solicited || entry.major != 0;
         self.release();
     }
 
-    /// Tells the program of what has been written.
+    /// Publishes the written completions and unlocks the queue. Wakes the waiters if the queue is
+    /// armed.
     pub(crate) fn finish(self) {
-        let Redeeming {
+        let CqWriter {
             cq,
             state,
-            told,
+            published,
             solicited,
         } = self;
-        if told {
+        if published {
             return;
         }
         cq.ring.set_producer(state.producer);
         drop(state);
-        // The program arms, then looks at the producer; here it is the other way round.
+        // Pairs with the barrier of the program, which stores the arm word before it loads the
+        // producer index. One of the two sees the other's store, so that no event is lost.
         smp_mb();
         if cq.ring.disarm(solicited) {
-            cq.tell();
+            cq.notify();
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queue pair of a socket: messages to it, and its completions.
+//! The queue pair of a socket: its addresses, its SO_SNDBUF account, received messages and
+//! completions.
 
 mod ticket;
 
@@ -28,13 +29,13 @@ use crate::{
 
 pub(crate) use ticket::{CompletionInfo, Ticket};
 
-/// The address that stands for none.
+/// The address `::`, which stands for no address.
 pub(crate) const UNSPECIFIED: [u8; 16] = [0; 16];
 
-/// What a socket is called.
+/// Addresses of a socket: what getsockname() and getpeername() return.
 #[derive(Copy, Clone)]
 pub(crate) struct Names {
-    /// [`UNSPECIFIED`]: any.
+    /// The bound address. [`UNSPECIFIED`]: any address of the node.
     pub(crate) local: [u8; 16],
     pub(crate) peer: Option<Peer>,
 }
@@ -42,22 +43,23 @@ pub(crate) struct Names {
 #[derive(Copy, Clone)]
 pub(crate) struct Peer {
     pub(crate) addr: [u8; 16],
-    /// 0: none, for remote memory access only.
+    /// 0: the socket is connected for remote memory access only.
     pub(crate) qpn: u32,
     pub(crate) cid: u32,
 }
 
-/// The engine's side of a socket; its queue pair's.
+/// The part of a socket that its queue pair and its tickets refer to. It outlives the socket while
+/// works are under way, and finds `struct sock` under RCU.
 #[pin_data]
 pub(crate) struct Endpoint {
     pub(crate) sock: RcuSock,
     process: Process,
-    /// Charged to SO_SNDBUF, bytes.
-    pub(crate) queued: Atomic<isize>,
+    /// Memory that is charged to SO_SNDBUF, in bytes.
+    pub(crate) sndbuf_used: Atomic<isize>,
     /// Remote memory requests that have not completed.
-    requests: Atomic<u32>,
+    pending_requests: Atomic<u32>,
     /// Messages that have not completed.
-    messages: Atomic<u32>,
+    pending_messages: Atomic<u32>,
     tx_messages: Atomic<u64>,
     rx_messages: Atomic<u64>,
     #[pin]
@@ -65,14 +67,14 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The queue pair of a socket. Process context.
+    /// Returns the endpoint of the new socket `sk`. Process context.
     pub(crate) fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
         let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
             process: Process::current()?,
-            queued: Atomic::new(0),
-            requests: Atomic::new(0),
-            messages: Atomic::new(0),
+            sndbuf_used: Atomic::new(0),
+            pending_requests: Atomic::new(0),
+            pending_messages: Atomic::new(0),
             tx_messages: Atomic::new(0),
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
@@ -80,15 +82,14 @@ impl Endpoint {
         Arc::pin_init(endpoint, GFP_KERNEL)
     }
 
-    /// The process that made the socket.
+    /// The process that created the socket.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Whether a message would be taken now; asked at its first packet, so that a large one is not
-    /// carried for nothing. Any context up to softirq.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        self.accepts(from)?;
+    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+        self.check_addresses(from)?;
         self.sock
             .with(|sk, _| match (sk.recv_closed(), sk.full()) {
                 (true, _) => Err(RecvError::NoQp),
@@ -98,15 +99,14 @@ impl Endpoint {
             .unwrap_or(Err(RecvError::NoQp))
     }
 
-    /// Hands a whole message to the program, with what comes beside its bytes; a refused one is
-    /// dropped. Any context up to softirq, a connection's lock may be held.
+    /// See [`crate::qp::Qp::deliver`]. Any context up to softirq.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: SkBuff,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        self.accepts(from)?;
+        self.check_addresses(from)?;
         let mut source = From {
             addr: from.remote,
             cid: from.cid,
@@ -143,9 +143,9 @@ impl Endpoint {
         }
     }
 
-    /// A bound address is the one to be sent to; a connected socket hears only its peer, over
-    /// whatever connection.
-    fn accepts(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    /// Checks the addresses of a message: a bound socket receives only messages to its address, a
+    /// connected socket only messages of its peer, on any connection.
+    fn check_addresses(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let names = *self.names.lock();
         let local = names.local == UNSPECIFIED || names.local == from.local;
         let peer = names.peer.is_none_or(|peer| peer.addr == from.remote);
@@ -156,8 +156,9 @@ impl Endpoint {
         }
     }
 
-    /// Connection `cid` has broken or was reset or removed: a socket connected over it learns it
-    /// even if it only receives. Any context up to softirq.
+    /// Connection `cid` has broken, or was reset or removed. If the socket is connected over it,
+    /// the cause becomes the pending error, so that a program that only receives learns about it.
+    /// Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32, cause: Code) {
         let peer = self.names.lock().peer;
         if peer.is_some_and(|peer| peer.cid == cid) {
@@ -165,7 +166,7 @@ impl Endpoint {
         }
     }
 
-    /// What there is to tell. Any context.
+    /// A snapshot for netlink. Any context up to softirq.
     pub(crate) fn info(&self) -> EndpointInfo {
         let peer = self.names.lock().peer;
         EndpointInfo {
@@ -178,33 +179,35 @@ impl Endpoint {
             rx_messages: self.rx_messages.load(Relaxed),
             rx_queued: self.sock.with(|sk, _| sk.received()).unwrap_or(0),
             pending: self
-                .requests
+                .pending_requests
                 .load(Relaxed)
-                .wrapping_add(self.messages.load(Relaxed)),
+                .wrapping_add(self.pending_messages.load(Relaxed)),
         }
     }
 
-    /// Charges a message to SO_SNDBUF, unless that is used up. Messages are admitted while the
-    /// memory of those before is below the limit, so that one larger than the limit can be sent.
+    /// Charges `bytes` to SO_SNDBUF. Returns `false` and charges nothing if the limit is reached. A
+    /// message is admitted while the sum of the earlier ones is below the limit, so that a message
+    /// larger than the limit can be sent. Any context.
     pub(crate) fn charge(&self, sk: &Sock, bytes: isize) -> bool {
-        let mut queued = self.queued.load(Relaxed);
+        let mut used = self.sndbuf_used.load(Relaxed);
         loop {
-            if queued >= sk.sndbuf() {
+            if used >= sk.sndbuf() {
                 return false;
             }
             match self
-                .queued
-                .cmpxchg(queued, queued.saturating_add(bytes), Relaxed)
+                .sndbuf_used
+                .cmpxchg(used, used.saturating_add(bytes), Relaxed)
             {
                 Ok(_) => return true,
-                Err(now) => queued = now,
+                Err(now) => used = now,
             }
         }
     }
 
-    /// Gives a charge back; wakes senders when that makes room.
+    /// Returns a charge, and wakes waiting senders if the sum falls below the limit. Any context up
+    /// to softirq.
     pub(crate) fn uncharge(&self, bytes: isize) {
-        let before = self.queued.fetch_sub(bytes, Full);
+        let before = self.sndbuf_used.fetch_sub(bytes, Full);
         self.sock.with(|sk, _| {
             let limit = sk.sndbuf();
             if before >= limit && before.saturating_sub(bytes) < limit {
@@ -213,27 +216,33 @@ impl Endpoint {
         });
     }
 
-    /// Whether there is room for one more completion.
-    pub(crate) fn may_report(&self, sk: &Sock) -> bool {
-        self.requests.load(Relaxed).saturating_add(sk.completions()) < uapi::SUPERP_MAX_REQUESTS
+    /// Whether the error queue may get one more completion: at most [`uapi::SUPERP_MAX_REQUESTS`]
+    /// requests are under way or on the error queue.
+    pub(crate) fn may_queue_completion(&self, sk: &Sock) -> bool {
+        self.pending_requests
+            .load(Relaxed)
+            .saturating_add(sk.completions())
+            < uapi::SUPERP_MAX_REQUESTS
     }
 
-    pub(crate) fn report(
+    /// Puts a completion into `buffer`, which is empty, and on the error queue of `sk`.
+    /// `code`: why the request failed. Any context up to softirq.
+    pub(crate) fn queue_completion(
         &self,
         sk: &Sock,
         rcu: &rcu::Guard,
         buffer: SkBuff,
-        what: CompletionInfo,
+        info: CompletionInfo,
         code: Option<Code>,
     ) {
         let record = CompletionRecord {
-            token: what.token,
-            length: what.len,
-            op: what.op,
+            token: info.token,
+            length: info.len,
+            op: info.op,
             major: code.map_or(0, |code| code.major),
             minor: code.map_or(0, |code| code.minor),
             rsvd: 0,
-            // Error numbers are small and negative.
+            // Error numbers are negative and above -4096.
             error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
         };
         sk.complete(rcu, buffer, &record);

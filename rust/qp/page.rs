@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What completions find of a context.
+//! The part of a context that its queue pairs and completion queues refer to. It can outlive the
+//! socket.
 
 use crate::kapi::{
     net::Net,
@@ -13,18 +14,20 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-/// The page of a context, and the way to its socket.
+/// The shared page of a context, and a reference to its socket that is cleared when the socket is
+/// closed.
 pub(crate) struct Page {
     bits: CtxPage,
     sock: RcuSock,
-    /// That of the socket, for as long as there is one.
+    /// Namespace of the socket. It may be used only while the socket exists, see
+    /// [`Page::with_net`].
     net: Net,
-    /// The process that made the socket.
+    /// The process that created the socket.
     pub(super) process: Process,
 }
 
 impl Page {
-    /// For the socket `sk` in `net`. Process context.
+    /// Returns a page for the socket `sk` in `net`. Process context.
     pub(crate) fn new(sk: ARef<Sock>, net: Net) -> Result<Arc<Page>> {
         let page = Page {
             bits: CtxPage::new()?,
@@ -35,32 +38,35 @@ impl Page {
         Ok(Arc::new(page, GFP_KERNEL)?)
     }
 
-    /// Its bits, which the program maps.
+    /// The shared page with the doorbell and event bits, which the program maps.
     pub(crate) fn bits(&self) -> &CtxPage {
         &self.bits
     }
 
-    /// There is no socket from now on. Process context.
+    /// Drops the reference to the socket, which is being closed. Process context.
     pub(crate) fn clear(&self) {
         self.sock.clear();
     }
 
-    /// Queue pair `qp` has to be looked at again.
+    /// Sets the doorbell bit of queue pair `qp`, so that the next doorbell serves it again.
     pub(crate) fn set_doorbell(&self, qp: u32) {
         self.bits.set_bell(qp);
     }
 
-    /// The socket's, as /proc/PID/fd names it; 0 when it is gone. Any context.
+    /// Inode number of the socket, as in /proc/PID/fd. 0 after the socket was closed. Any context
+    /// up to softirq.
     pub(super) fn inode(&self) -> u64 {
         self.sock.with(|sk, _| sk.inode()).unwrap_or(0)
     }
 
-    /// Calls `f` with the namespace, while the socket is there; `f` must not sleep. Any context.
+    /// Calls `f` with the namespace if the socket still exists. `f` runs under RCU and must not
+    /// sleep. Any context up to softirq.
     pub(crate) fn with_net<R>(&self, f: impl FnOnce(Net) -> R) -> Option<R> {
         self.sock.with(|_, _| f(self.net))
     }
 
-    /// Completion queue `cq` was armed and has a completion now. Any context up to softirq.
+    /// Sets the event bit of completion queue `cq` and wakes the pollers of the socket. Any context
+    /// up to softirq.
     pub(super) fn event(&self, cq: u32) {
         self.bits.set_event(cq);
         self.sock.with(|sk, _| sk.wake());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs with rings: what completes, and the receiving half. Submissions are taken in by the
-//! room `ring`.
+//! Queue pairs of contexts: their state, the completion of submissions, and the receive half.
+//! `ring/submit.rs` has the submission half.
 
 mod receive;
 mod ticket;
@@ -34,21 +34,21 @@ use crate::{
 };
 
 pub(crate) use receive::{Bytes, Claim};
-use receive::{Receive, Receiving, Source};
+use receive::{ReceiveQueue, RqState, RqeSource};
 pub(crate) use ticket::{CompletedRange, CompletionBatch, Ticket};
 
-/// Entries that are copied, and promised completions, at a go.
+/// Number of entries that are copied, and of completion entries that are reserved, at a time.
 pub(crate) const BATCH: u32 = 32;
-/// Where the queue pair sends to and receives from.
+/// The node and queue pair that a queue pair sends to and receives from.
 #[derive(Copy, Clone)]
 pub(crate) struct Peer {
     pub(crate) addr: [u8; 16],
-    /// 0: none, for remote memory access only.
+    /// 0: the queue pair is for remote memory access only.
     pub(crate) qpn: u32,
     pub(crate) cid: u32,
 }
 
-/// A submission that has been taken in.
+/// A submission that was fetched from the ring and has not completed.
 #[derive(Copy, Clone, Default)]
 pub(crate) struct Slot {
     pub(crate) token: u64,
@@ -58,32 +58,35 @@ pub(crate) struct Slot {
     pub(crate) outcome: Option<Result<(), Code>>,
 }
 
-/// Submissions that have not completed, in their order.
+/// The submissions of a queue pair that have not completed, and the state of the queue pair.
 pub(crate) struct Inflight {
-    /// By their place in the ring.
+    /// Fetched submissions, in the same slots as in the ring.
     slots: KVVec<Slot>,
-    /// The oldest; what the program sees is a copy.
+    /// Index of the oldest submission that has not completed. The consumer word of the ring is a
+    /// copy.
     pub(crate) head: u32,
     pub(crate) doorbell: Doorbell,
-    /// What had been taken in when the kernel looked last by itself.
-    pub(crate) seen: Option<u32>,
-    /// A thread watches the ring.
+    /// `Queue::next_sqe` when the poll timer last expired. `None` since the last doorbell.
+    pub(crate) last_polled: Option<u32>,
+    /// A thread polls the ring (`SUPERP_IOC_SERVE`).
     pub(crate) watched: bool,
     /// The queue pair is in the error state.
     pub(crate) failed: bool,
-    /// Nobody wants to know any more.
+    /// The queue pair is closed: completions are dropped.
     pub(crate) closed: bool,
-    /// Works that have ended, for those to come, until it is closed: they hold the queue pair.
+    /// Completed works for reuse. Each holds a reference to the queue pair, so [`Queue::close`]
+    /// frees them.
     pub(crate) recycled: KVVec<Recycled>,
 }
 
 impl Inflight {
+    /// The slot of submission `index`.
     pub(crate) fn slot(&mut self, index: u32) -> Option<&mut Slot> {
         let mask = self.slots.len().wrapping_sub(1);
         self.slots.get_mut(index as usize & mask)
     }
 
-    /// What the program sees.
+    /// Flags of the submission ring (`SUPERP_RING_*`), for the program.
     pub(crate) fn flags(&self) -> u32 {
         let doorbell = match self.doorbell {
             _ if self.watched => 0,
@@ -100,28 +103,32 @@ impl Inflight {
     }
 }
 
-/// What the program has to do for new entries to be taken in, unless a thread watches.
+/// What the program has to do after it has put in new entries. [`Inflight::watched`] overrides it.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Doorbell {
-    /// Ring.
+    /// Ring the doorbell.
     Required,
-    /// Nothing: they are being taken in.
+    /// Nothing: a doorbell is being served and sees new entries.
     Polling,
-    /// Nothing: the kernel looks by itself, soon. A doorbell has it look at once.
+    /// Nothing: the poll timer sees new entries soon. A doorbell has the kernel fetch them at once.
     Timer,
 }
 
-/// What takes submissions in.
+/// State of the thread that fetches submissions.
 pub(crate) struct SqConsumer {
-    /// Private copies of those that are being taken in, room for `BATCH`.
+    /// Private copies of the entries of one batch. There are `BATCH` of them.
     pub(crate) entries: KVec<Sqe>,
-    /// The same as that of the flight, whose lock this saves.
+    /// Copy of [`Inflight::watched`], which can be read without its lock.
     pub(crate) watched: bool,
-    /// Works for what is taken in: those of the flight, from time to time.
+    /// Works for reuse. When it is empty, it is exchanged for [`Inflight::recycled`].
     pub(crate) recycled: KVVec<Recycled>,
 }
 
 /// One queue pair of a context.
+///
+/// Its locks in their order: `consumer`, the connection's lock, then `inflight` or `receiving`, and
+/// the lock of a completion queue or shared receive queue. Documentation/architecture.md has the
+/// whole order.
 #[pin_data]
 pub(crate) struct Queue {
     pub(crate) id: u32,
@@ -129,31 +136,31 @@ pub(crate) struct Queue {
     pub(crate) regions: Arc<LocalRegions>,
     pub(crate) sq: Ring<Sqe>,
     pub(crate) send_cq: Arc<Cq>,
-    rq: Option<Receive>,
+    rq: Option<ReceiveQueue>,
     pub(crate) tx_messages: Atomic<u64>,
     pub(crate) rx_messages: Atomic<u64>,
     #[pin]
     pub(crate) peer: SpinLockBh<Option<Peer>>,
-    /// Held while submissions are taken in.
+    /// Held while submissions are fetched.
     #[pin]
     pub(crate) consumer: Mutex<SqConsumer>,
-    /// The next submission; written with `consumer` held.
-    pub(crate) taken: Atomic<u32>,
-    /// What was submitted behind this place is flushed if it has not begun; above all places until something
-    /// fails. Written under the lock of `inflight`.
-    flushed: Atomic<u64>,
-    /// Looks at the ring after a doorbell that more was to follow.
+    /// Index of the next submission to fetch. Written with `consumer` held.
+    pub(crate) next_sqe: Atomic<u32>,
+    /// Index of the first submission that failed, or `u64::MAX`. Later submissions that have not
+    /// started are flushed. Written with `inflight` held.
+    flush_after: Atomic<u64>,
+    /// The poll timer. It runs after a doorbell with MSG_MORE.
     #[pin]
     pub(crate) timer: Timer<Queue>,
     #[pin]
-    pub(crate) look: workqueue::Work<Queue>,
+    pub(crate) poll_work: workqueue::Work<Queue>,
     #[pin]
     pub(crate) inflight: SpinLockBh<Inflight>,
     #[pin]
-    receiving: SpinLockBh<Receiving>,
+    receiving: SpinLockBh<RqState>,
 }
 
-/// What a queue pair is made of; numbers are checked.
+/// Parameters of a new queue pair, which the caller has checked.
 pub(crate) struct Params {
     pub(crate) id: u32,
     pub(crate) sq_entries: u32,
@@ -161,18 +168,20 @@ pub(crate) struct Params {
     pub(crate) sq_segments: u32,
     pub(crate) rq_segments: u32,
     pub(crate) send_cq: Arc<Cq>,
-    /// Where receive entries complete, and the queue that they are shared from.
+    /// Where receive entries complete. `None`: the queue pair does not receive.
     pub(crate) recv_cq: Option<Arc<Cq>>,
+    /// The shared receive queue. `None`: the queue pair has its own receive ring.
     pub(crate) srq: Option<Arc<Srq>>,
 }
 
 impl Queue {
-    /// An idle queue pair. Process context; the caller serialises it with the destruction of its
-    /// completion queues.
+    /// Returns an idle queue pair. Process context. The caller holds `Context::config`, so that the
+    /// completion queues and the shared receive queue are not destroyed at the same time.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: entries are no power of two. `ENOMEM`.
+    /// `EINVAL`: a number of entries is not a power of two. `ENOMEM`: out of memory, or over
+    /// RLIMIT_MEMLOCK.
     pub(crate) fn new(
         page: &Arc<Page>,
         regions: &Arc<LocalRegions>,
@@ -196,10 +205,10 @@ impl Queue {
         let memory = Shared::new(size)?;
         let sq = Ring::new(&memory, 0, sq_entries, sq_segments)?;
         let rq = match recv_cq {
-            Some(cq) => Some(Receive {
+            Some(cq) => Some(ReceiveQueue {
                 source: match srq {
-                    Some(srq) => Source::Shared(srq),
-                    None => Source::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
+                    Some(srq) => RqeSource::Shared(srq),
+                    None => RqeSource::Own(Ring::new(&memory, sq_size, rq_entries, rq_segments)?),
                 },
                 cq,
             }),
@@ -209,7 +218,7 @@ impl Queue {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
             doorbell: Doorbell::Required,
-            seen: None,
+            last_polled: None,
             watched: false,
             failed: false,
             closed: false,
@@ -232,13 +241,13 @@ impl Queue {
                 tx_messages: Atomic::new(0),
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
-                consumer <- new_mutex!(consumer, "superp_ring_taking"),
-                taken: Atomic::new(0),
-                flushed: Atomic::new(u64::MAX),
+                consumer <- new_mutex!(consumer, "superp_ring_consumer"),
+                next_sqe: Atomic::new(0),
+                flush_after: Atomic::new(u64::MAX),
                 timer <- Timer::new(),
-                look <- new_work!("superp_ring_look"),
-                inflight <- new_spinlock_bh!(inflight, "superp_ring_flight"),
-                receiving <- new_spinlock_bh!(Receiving::new(), "superp_ring_receiving"),
+                poll_work <- new_work!("superp_ring_poll"),
+                inflight <- new_spinlock_bh!(inflight, "superp_ring_inflight"),
+                receiving <- new_spinlock_bh!(RqState::new(), "superp_ring_receiving"),
             }),
             GFP_KERNEL,
         )?;
@@ -249,22 +258,22 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The submission ring.
     pub(crate) fn sq(&self) -> &Ring<Sqe> {
         &self.sq
     }
 
-    /// Whether it takes messages in.
+    /// Whether the queue pair receives messages.
     pub(crate) fn receives(&self) -> bool {
         self.rq.is_some()
     }
 
-    /// The receive ring, if it has one of its own.
+    /// The receive ring, or `None` if the queue pair does not receive or uses a shared receive
+    /// queue.
     pub(crate) fn rq(&self) -> Option<&Ring<Rqe>> {
-        self.rq.as_ref().and_then(|rq| rq.source.own())
+        self.rq.as_ref().and_then(|rq| rq.source.own_ring())
     }
 
-    /// Sets the peer, once.
+    /// Sets the peer. Returns `false` if there is one already.
     pub(crate) fn set_peer(&self, to: Peer) -> bool {
         let mut peer = self.peer.lock();
         let first = peer.is_none();
@@ -274,7 +283,9 @@ impl Queue {
         first
     }
 
-    /// When this returns, no completion follows and no message is put in. Process context, once.
+    /// Closes the queue pair. When this returns, no more completions are written and no more
+    /// messages are received. Process context. Called once, without locks that `Queue::complete`
+    /// takes.
     pub(crate) fn close(&self) {
         let recycled = {
             let mut inflight = self.inflight.lock();
@@ -291,36 +302,39 @@ impl Queue {
         }
     }
 
-    /// Submissions have ended, with these outcomes; their works are taken out of `recycled` for those to come.
-    /// Completions go out in the order of submission. Any context up to softirq, a connection's lock may be
-    /// held.
-    pub(crate) fn complete(&self, ended: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
+    /// Stores the outcomes of submissions that have ended, and writes the completions that are due.
+    /// Completions are written in the order of submission. A failure puts the queue pair into the
+    /// error state. Works in `recycled` are moved to [`Inflight::recycled`] unless the queue pair
+    /// is closed.
+    ///
+    /// Any context up to softirq. A connection's lock may be held.
+    pub(crate) fn complete(&self, ranges: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
         let mut inflight = self.inflight.lock();
         let closed = inflight.closed;
         if !closed {
             for work in recycled.iter_mut().filter_map(Option::take) {
-                // There is room: each was taken in from an entry of the ring.
+                // A work for which there is no capacity is freed.
                 let _ = inflight.recycled.push_within_capacity(work);
             }
         }
-        let mut fails = false;
-        for ended in ended {
-            for i in 0..ended.count {
-                if let Some(slot) = inflight.slot(ended.first.wrapping_add(i)) {
-                    slot.outcome = Some(ended.outcome);
+        let mut enters_error = false;
+        for range in ranges {
+            for i in 0..range.count {
+                if let Some(slot) = inflight.slot(range.first.wrapping_add(i)) {
+                    slot.outcome = Some(range.outcome);
                 }
             }
-            if ended.outcome.is_err() {
-                self.note_failure(ended.first);
-                fails = true;
+            if range.outcome.is_err() {
+                self.record_failure(range.first);
+                enters_error = true;
             }
         }
-        fails &= !inflight.failed;
-        if fails {
+        enters_error &= !inflight.failed;
+        if enters_error {
             self.set_failed(&mut inflight);
         }
         let mut head = inflight.head;
-        let mut cq = self.send_cq.redeem();
+        let mut cq = self.send_cq.writer();
         loop {
             let Some(slot) = inflight.slot(head) else {
                 break;
@@ -338,17 +352,17 @@ impl Queue {
                 ),
             }
         }
-        // Before the completions: who takes one may use its slot.
+        // The consumer index goes first: a program that sees the completion may reuse the slot.
         self.sq.set_consumer(head);
         cq.finish();
         inflight.head = head;
         drop(inflight);
-        if fails {
+        if enters_error {
             self.flush_receives();
         }
     }
 
-    /// As [`super::work::Ticket::retry_policy`].
+    /// See [`super::work::Ticket::retry_policy`]. Any context up to softirq.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         let inflight = self.inflight.lock();
         match (inflight.failed, inflight.closed) {
@@ -358,6 +372,7 @@ impl Queue {
         }
     }
 
+    /// Returns a completion of this queue pair without immediate data.
     pub(crate) fn cqe(&self, token: u64, length: u32, opcode: u8, code: Option<Code>) -> Cqe {
         Cqe {
             token,
@@ -369,48 +384,51 @@ impl Queue {
             major: code.map_or(0, |code| code.major),
             minor: code.map_or(0, |code| code.minor),
             rsvd: 0,
-            // Error numbers are small and negative.
+            // Error numbers are negative and above -4096.
             error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
         }
     }
 
+    /// Sets the error state and shows it to the program.
     fn set_failed(&self, inflight: &mut GuardBh<'_, Inflight>) {
         inflight.failed = true;
         self.sq.set_flags(inflight.flags());
     }
 
-    /// As [`Queue::is_flushed`] from now on, unless it is already. The lock of `inflight` is held.
-    fn note_failure(&self, index: u32) {
+    /// Records that submission `index` has failed, unless an earlier one has. The caller holds
+    /// `inflight`.
+    fn record_failure(&self, index: u32) {
         if !self.is_flushed(index) {
-            self.flushed.store(index.into(), Relaxed);
+            self.flush_after.store(index.into(), Relaxed);
         }
     }
 
-    /// What was submitted behind `index` is not to begin. Any context up to softirq, a connection's lock may
-    /// be held.
-    pub(crate) fn flush_behind(&self, index: u32) {
-        let _flight = self.inflight.lock();
-        self.note_failure(index);
+    /// Flushes the submissions behind `index` that have not started. Any context up to softirq. A
+    /// connection's lock may be held.
+    pub(crate) fn flush_after(&self, index: u32) {
+        let _inflight = self.inflight.lock();
+        self.record_failure(index);
     }
 
-    /// Whether submission `index` is behind one that has failed, so that it ends as aborted if it has not begun
-    /// yet. Any context.
+    /// Whether submission `index` is behind one that has failed. If it has not started, it
+    /// completes as aborted. Any context.
     pub(crate) fn is_flushed(&self, index: u32) -> bool {
-        // Entries of a ring are closer to each other than half of all numbers.
-        u32::try_from(self.flushed.load(Relaxed))
+        // Indices wrap. Two fetched entries of a ring are less than 2^31 apart.
+        u32::try_from(self.flush_after.load(Relaxed))
             .is_ok_and(|from| (1..1 << 31).contains(&index.wrapping_sub(from)))
     }
 
-    /// Enters the error state; what has not begun yet is flushed. Any context up to softirq.
+    /// Enters the error state. Submissions that have not started, and receive entries, are flushed.
+    /// Any context up to softirq. A connection's lock may be held.
     pub(crate) fn fail(&self) {
         let mut inflight = self.inflight.lock();
-        self.note_failure(inflight.head.wrapping_sub(1));
+        self.record_failure(inflight.head.wrapping_sub(1));
         self.set_failed(&mut inflight);
         drop(inflight);
         self.flush_receives();
     }
 
-    /// Connection `cid` has ended. Any context up to softirq.
+    /// Connection `cid` has broken, or was reset or removed. Any context up to softirq.
     pub(crate) fn broken(&self, cid: u32) {
         let peer = *self.peer.lock();
         if peer.is_some_and(|peer| peer.cid == cid) {
@@ -418,12 +436,12 @@ impl Queue {
         }
     }
 
-    /// The process that made its context.
+    /// The process that created the context.
     pub(crate) fn process(&self) -> &Process {
         &self.page.process
     }
 
-    /// What there is to tell. Any context.
+    /// A snapshot for netlink. Any context up to softirq.
     pub(crate) fn info(&self) -> EndpointInfo {
         let peer = *self.peer.lock();
         let head = self.inflight.lock().head;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues.
+//! Shared receive queues of contexts.
 
 use kernel::{
     prelude::*,
@@ -16,16 +16,16 @@ use crate::kapi::{
     uapi,
 };
 
-/// A receive entry that has been taken out: a private copy.
+/// Private copy of a receive entry that was taken from the queue.
 pub(crate) struct SrqEntry {
     pub(crate) entry: Rqe,
-    /// How many of the segments the entry has, as far as the ring has room for them.
+    /// Number of valid `segments`: those of the entry, at most as many as a slot of the ring has.
     count: u32,
     segments: [Segment; uapi::SUPERP_MAX_SEGMENTS as usize],
 }
 
 impl SrqEntry {
-    /// Segment `number`; `None` if the entry has not so many.
+    /// Segment `number`, or `None` if the entry has fewer.
     pub(crate) fn segment(&self, number: u32) -> Option<Segment> {
         let segment = self.segments.get(number as usize)?;
         (number < self.count).then_some(*segment)
@@ -36,21 +36,22 @@ impl SrqEntry {
 #[pin_data]
 pub(crate) struct Srq {
     ring: Ring<Rqe>,
-    /// Queue pairs that take entries from it.
+    /// Queue pairs that take entries from this queue.
     pub(crate) users: Users,
-    /// Told when it runs low.
+    /// Signalled when fewer entries are left than the limit word says.
     eventfd: SetOnce<EventFd>,
-    /// The next entry; what the program sees is a copy.
+    /// Index of the next entry to take. The word in the ring is a copy for the program. The lock
+    /// nests inside `Queue::receiving`.
     #[pin]
     consumer: SpinLockBh<u32>,
 }
 
 impl Srq {
-    /// An empty queue of `entries` entries with `segments` segments each. Process context.
+    /// Returns an empty queue of `entries` entries with `segments` segments each. Process context.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: no power of two. `ENOMEM`.
+    /// `EINVAL`: `entries` is not a power of two. `ENOMEM`: out of memory, or over RLIMIT_MEMLOCK.
     pub(crate) fn new(entries: u32, segments: u32) -> Result<Arc<Srq>> {
         let memory = Shared::new(Ring::<Rqe>::size(entries, segments))?;
         Arc::pin_init(
@@ -64,16 +65,15 @@ impl Srq {
         )
     }
 
-    /// Its ring.
     pub(crate) fn ring(&self) -> &Ring<Rqe> {
         &self.ring
     }
 
-    /// Has `eventfd` told when it runs low. Any context.
+    /// Signals `eventfd` when the queue runs low. Any context.
     ///
     /// # Errors
     ///
-    /// `EBUSY`: there is one already.
+    /// `EBUSY`: the queue has an eventfd already.
     pub(crate) fn set_eventfd(&self, eventfd: EventFd) -> Result {
         if self.eventfd.populate(eventfd) {
             Ok(())
@@ -82,13 +82,13 @@ impl Srq {
         }
     }
 
-    /// Whether there is no entry. Any context.
+    /// Whether the queue has no entry. Any context up to softirq.
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.producer() == *self.consumer.lock()
     }
 
-    /// Whether the producer index is one that it cannot be. Any context.
-    pub(crate) fn is_wild(&self) -> bool {
+    /// Whether the producer index is out of bounds. Any context up to softirq.
+    pub(crate) fn has_bad_producer(&self) -> bool {
         let consumer = *self.consumer.lock();
         self.ring.producer().wrapping_sub(consumer) > self.ring.entries()
     }
@@ -97,7 +97,7 @@ impl Srq {
     ///
     /// # Errors
     ///
-    /// `NoBuffer`: there is none any more.
+    /// `NoBuffer`: the queue is empty, or its producer index is out of bounds.
     pub(crate) fn take(&self) -> Result<SrqEntry, RecvError> {
         let mut consumer = self.consumer.lock();
         let index = *consumer;
@@ -108,11 +108,11 @@ impl Srq {
         let entry = self.ring.read(index);
         let mut segments = [Segment::default(); uapi::SUPERP_MAX_SEGMENTS as usize];
         let mut count = 0;
-        for (number, place) in (0..entry.segments).zip(&mut segments) {
+        for (number, slot) in (0..entry.segments).zip(&mut segments) {
             let Some(segment) = self.ring.segment(index, number) else {
                 break;
             };
-            *place = segment;
+            *slot = segment;
             count = number.wrapping_add(1);
         }
         let next = index.wrapping_add(1);
@@ -120,7 +120,8 @@ impl Srq {
         self.ring.set_consumer(next);
         drop(consumer);
         if let Some(eventfd) = self.eventfd.as_ref() {
-            // The program stores the limit, then looks at the consumer; here it is the other way round.
+            // Pairs with the barrier of the program, which stores the limit word before it loads
+            // the consumer index. One of the two sees the other's store, so that no event is lost.
             smp_mb();
             if self.ring.take_limit(next) {
                 eventfd.signal();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who uses a queue that several queue pairs may share.
+//! Use count of a queue that several queue pairs may share.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-/// How many queue pairs use a queue.
+/// Number of queue pairs that use a completion queue or a shared receive queue. A queue with users
+/// cannot be destroyed.
 pub(crate) struct Users(Atomic<u32>);
 
 impl Users {
@@ -12,17 +13,18 @@ impl Users {
         Self(Atomic::new(0))
     }
 
-    /// A queue pair will use it. The caller serialises this with [`Users::any`].
+    /// Counts one more queue pair. The caller holds `Context::config`, so that the queue cannot be
+    /// destroyed at the same time.
     pub(crate) fn join(&self) {
         self.0.add(1, Relaxed);
     }
 
-    /// A queue pair will not use it any more.
+    /// Counts one queue pair less.
     pub(crate) fn leave(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
 
-    /// Whether queue pairs use it.
+    /// Whether any queue pair uses the queue.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Relaxed) != 0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests: what a queue pair asked for, until it completes.
+//! Work requests, from the system call or the ring entry until they complete.
 
 use kernel::{
     list::{impl_list_arc_safe, impl_list_item, ListArc, ListLinks},
@@ -20,19 +20,19 @@ use crate::{
     },
 };
 
-/// What is asked for.
+/// The operation of a request.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum WorkOp {
-    /// A message to the queue pair `dest`, with immediate data if there is any.
+    /// A message to the queue pair `dest`, with optional immediate data.
     Send { imm: Option<u32> },
-    /// A message to the peer's receive context `key`, at this offset.
+    /// A message to `offset` of the peer's receive context `key` [proto 4.9].
     SendKeyed { key: u32, offset: u32 },
-    /// Local memory to the peer's, at this RMA address. With immediate data the queue pair `dest` is
-    /// told when all of it is there.
+    /// Copies local memory to the peer's memory at RMA address `remote`. With immediate data, the
+    /// queue pair `dest` gets a completion when all bytes are in place [proto 7].
     Write { remote: u64, imm: Option<u32> },
-    /// The peer's memory, at this RMA address, to local memory.
+    /// Copies the peer's memory at RMA address `remote` to local memory.
     Read { remote: u64 },
-    /// A change of 64 bits of the peer's memory, at this RMA address; what they were goes to local
+    /// Changes 64 bits of the peer's memory at RMA address `remote`. The old value goes to local
     /// memory.
     Atomic {
         remote: u64,
@@ -43,7 +43,7 @@ pub(crate) enum WorkOp {
 }
 
 impl WorkOp {
-    /// The peer's memory that it accesses; 0 for a message.
+    /// RMA address that the operation accesses, or 0 for a message.
     fn remote(&self) -> u64 {
         match *self {
             Self::Send { .. } | Self::SendKeyed { .. } => 0,
@@ -53,7 +53,8 @@ impl WorkOp {
         }
     }
 
-    /// Whether the peer's queue pair takes a message in, which it may refuse for want of a buffer.
+    /// Whether the operation uses a receive buffer of the peer's queue pair, which can refuse it
+    /// for want of one.
     pub(crate) fn is_message(&self) -> bool {
         matches!(
             self,
@@ -62,23 +63,23 @@ impl WorkOp {
     }
 }
 
-/// What completes a work, exactly once: dropping it does, if nothing did before.
+/// Completes a work exactly once. A drop without [`Ticket::complete`] completes it as aborted.
 pub(crate) enum Ticket {
     Socket(endpoint::Ticket),
     Ring(queue::Ticket),
 }
 
 impl Ticket {
-    /// The work is accepted: from now on it completes. Any context.
+    /// The connection has accepted the work, which completes from now on. Any context.
     pub(crate) fn arm(&self) {
         match self {
             Self::Socket(ticket) => ticket.arm(),
-            // Taking an entry from a ring was that.
+            // A ring's ticket is armed from the start, because its entry was taken from the ring.
             Self::Ring(_) => {}
         }
     }
 
-    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
+    /// Completes the work. A second call does nothing. Any context up to softirq. A connection's
     /// lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
         match self {
@@ -87,7 +88,8 @@ impl Ticket {
         }
     }
 
-    /// Tells its socket or queue pair from others that have something under way. Any context.
+    /// A value that identifies the socket or the queue pair while it has works under way. Any
+    /// context.
     pub(crate) fn source(&self) -> usize {
         match self {
             Self::Socket(ticket) => ticket.source(),
@@ -95,8 +97,11 @@ impl Ticket {
         }
     }
 
-    /// Whether requests of the other may share packets with those of this one. A queue pair ends with its first
-    /// failure, so that those behind what is refused need not go again; sockets have no order among requests.
+    /// Whether requests of the two tickets may share a packet [proto 4.18].
+    ///
+    /// If the peer refuses one request of a packet, those behind it are not executed. A ring queue
+    /// pair enters the error state then, so they are flushed. Requests of sockets have no order, so
+    /// they are sent again.
     pub(crate) fn shares(&self, other: &Ticket) -> bool {
         match (self, other) {
             (Self::Ring(_), Self::Ring(_)) => self.source() == other.source(),
@@ -105,7 +110,7 @@ impl Ticket {
         }
     }
 
-    /// Whether a message that finds no buffer goes again. Any context.
+    /// Whether a message that the peer refused for want of a buffer is sent again. Any context.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         match self {
             Self::Socket(ticket) => ticket.retry_policy(),
@@ -114,84 +119,90 @@ impl Ticket {
     }
 }
 
-/// How often a message that the peer has no buffer for goes again.
+/// How often a message is sent again that the peer has no buffer for.
 #[derive(Copy, Clone)]
 pub(crate) enum RetryPolicy {
-    /// As often as it takes.
+    /// Until the peer accepts it.
     Unlimited,
-    /// For a while: its socket or queue pair has ended.
+    /// About 100 times (2 s): the socket or queue pair is closed.
     Limited,
-    /// Never: its queue pair is in the error state.
+    /// Not at all: the queue pair is in the error state.
     Never,
 }
 
-/// Bytes of a submission entry that may be data.
+/// Largest inline data of a submission entry, in bytes.
 pub(crate) const INLINE_MAX: usize = uapi::SUPERP_MAX_INLINE as usize;
 
-/// Where a work goes, as far as the order of works is concerned: to a queue pair, or without one,
-/// to the memory that one socket accesses.
+/// Identifies a flow, the works of a connection that start in the order of posting. Works to one
+/// queue pair of the peer form a flow. Without a queue pair, the works of one socket or ring form
+/// one.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) struct FlowId {
     qpn: u32,
-    /// [`Ticket::source`] where there is no queue pair.
+    /// [`Ticket::source`] if `qpn` is 0, else 0.
     source: usize,
 }
 
 impl FlowId {
-    /// A keyed hash, the same for equal ones: who chooses queue pairs of a peer cannot choose these.
+    /// A keyed hash. A program that chooses queue pair numbers cannot choose its values.
     pub(crate) fn hash(&self) -> u32 {
         hash(self.source as u64, self.qpn.into())
     }
 }
 
-/// What requests that share a packet have in common [proto 4.18].
+/// The properties that requests in one packet share [proto 4.18].
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) struct PackKey {
-    /// Otherwise a write.
+    /// `true` for reads, `false` for writes.
     pub(crate) read: bool,
-    /// Bytes of each; of a write up to [`COPY_MAX`].
+    /// Bytes of each request. Of a write at most [`COPY_MAX`].
     pub(crate) len: u32,
 }
 
 impl PackKey {
-    /// Whether there may be several. Data of writes is copied then; a read has none in its packet.
+    /// Returns `None` if a packet cannot have several such requests. Data of packed writes is
+    /// copied, so it must be short. A read request carries no data.
     fn new(op: WorkOp, len: u32) -> Option<PackKey> {
-        let (read, most) = match op {
+        let (read, max_len) = match op {
             WorkOp::Write { imm: None, .. } => (false, COPY_MAX),
             WorkOp::Read { .. } => (true, u32::MAX),
             _ => return None,
         };
-        (1..=most).contains(&len).then_some(PackKey { read, len })
+        (1..=max_len)
+            .contains(&len)
+            .then_some(PackKey { read, len })
     }
 }
 
-/// Requests that can be one work.
+/// Largest number of requests in one work.
 const REQUESTS_MAX: usize = OPS_MAX as usize;
 
-/// Where the local bytes are.
+/// The local memory of a request.
 pub(crate) enum Local {
-    /// No bytes.
+    /// The request has no bytes.
     None,
-    /// In the request itself, from its first byte.
+    /// The bytes are in the work. The data starts at the first one.
     Inline([u8; INLINE_MAX]),
-    /// A kernel copy of a message, from its first byte.
+    /// A kernel copy of a message. The data starts at the first byte.
     Buffer(Pages),
-    /// A region of the caller, from this offset on; of several requests the offset is the first one's. The
-    /// region stays pinned until the work ends.
+    /// A region of the caller, and the offset of the first byte in it. If the work has several
+    /// requests, this is the offset of the first one. The region stays pinned until the work
+    /// completes.
     Region(Arc<Region>, u64),
-    /// Pieces of regions, one behind the other.
+    /// Pieces of regions, in the order of the data.
     List(KVec<Piece>),
 }
 
-/// Bytes of a region of the caller, from `offset` of it on. The region stays pinned until the work ends.
+/// `len` bytes from `offset` of a region of the caller. The region stays pinned until the work
+/// completes.
 pub(crate) struct Piece {
     pub(crate) region: Arc<Region>,
     pub(crate) offset: u64,
-    /// Bytes, at least 1.
+    /// At least 1.
     pub(crate) len: u32,
 }
 
-/// What a work is asked to do; see [`Work`].
+/// The parameters of a new [`Work`].
 pub(crate) struct Request {
     pub(crate) dest: u32,
     pub(crate) op: WorkOp,
@@ -202,65 +213,77 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What other requests must have in common with it to be one work with it, all in one packet, if there
-    /// may be any.
-    pub(crate) fn like(&self) -> Option<PackKey> {
-        let joins = !self.fence && matches!(self.local, Local::Region(..));
-        PackKey::new(self.op, self.len).filter(|_| joins)
+    /// Key of the requests that can be merged with this one into one work. `None` if it must be a
+    /// work of its own.
+    pub(crate) fn pack_key(&self) -> Option<PackKey> {
+        let mergeable = !self.fence && matches!(self.local, Local::Region(..));
+        PackKey::new(self.op, self.len).filter(|_| mergeable)
     }
 }
 
-/// One work request, or several of one ring that are alike and follow each other.
+/// One work request, or several requests of consecutive entries of one submission ring that have
+/// the same [`PackKey`] and the same region.
 ///
-/// Those are under way together. When the peer refuses one, nothing becomes of those behind it.
+/// The requests of one work are in one packet. If the peer refuses one of them, the ones behind it
+/// are not executed and complete as aborted.
 #[pin_data]
 pub(crate) struct Work {
     #[pin]
     links: ListLinks,
-    /// What completes it, exactly once.
+    /// Completes the work exactly once.
     pub(crate) ticket: Ticket,
-    /// Queue pair of the peer: of a message its destination, of a remote access the one that the
-    /// socket is connected to, or 0. Works of the same flow start in the order of posting.
+    /// Queue pair of the peer: the destination of a message, or of a remote access the queue pair
+    /// that the socket or ring is connected to. 0 if there is none. See [`FlowId`].
     pub(crate) dest: u32,
-    /// Of the first request.
+    /// Operation of the first request.
     op: WorkOp,
-    /// Bytes, of each request.
+    /// Bytes of each request.
     pub(crate) len: u32,
     local: Local,
-    /// Of several requests, which are in the same region: the RMA address of each, and its offset there.
+    /// RMA address and offset in the local region of each request. Valid only if `count` is above
+    /// 1.
     remotes: [u64; REQUESTS_MAX],
     offsets: [u64; REQUESTS_MAX],
-    /// Requests in all.
+    /// Number of requests.
     count: u16,
-    /// How many of them are carried out, where the one behind those was refused.
-    cut: Atomic<u32>,
-    /// With which code that one was, or a message for want of a buffer; 0 for none.
-    refused: Atomic<u32>,
-    /// It starts when all before it in its flow are complete.
+    /// Index of the request that the peer refused: only the requests before it are executed.
+    /// `u32::MAX` if none was refused.
+    refused_at: Atomic<u32>,
+    /// Code of that refusal, or of the last refusal of a message for want of a buffer. `major` is
+    /// in the upper half, `minor` in the lower half, 0 for none.
+    refusal_code: Atomic<u32>,
+    /// The work starts when all earlier works of its flow have completed.
     pub(crate) fence: bool,
-    /// A message, or what tells of a write, wakes the receiver who waits for such ones alone.
+    /// The message, or the completion of a write with immediate data, wakes a receiver that waits
+    /// for solicited completions only.
     pub(crate) solicited: bool,
-    /// Place in the order of its flow; written when the work leaves the queue.
-    order: Atomic<u64>,
-    /// How often the peer refused it for want of a buffer when its socket was closed.
-    refusals: Atomic<u32>,
-    /// Index of its flow, while it is under way together with others.
-    slot: Atomic<u32>,
-    /// It was in a packet with what was refused, and goes again.
-    again: Atomic<bool>,
-    /// The life of the peer in which all bytes of a write have come there, so that what is left to do is
-    /// to tell so; 0 for none.
-    placed: Atomic<u32>,
+    /// Position in its flow. It is set when the work starts.
+    flow_order: Atomic<u64>,
+    /// How often the peer refused the message for want of a buffer after its socket or queue pair
+    /// had been closed.
+    refusal_count: Atomic<u32>,
+    /// Index of its flow in the connection, set while the work shares a packet with others.
+    flow_slot: Atomic<u32>,
+    /// The work was in a packet with a refused request and is sent again.
+    repeated: Atomic<bool>,
+    /// Value of the connection's life counter when all bytes of a write were in the peer's memory,
+    /// so that only the immediate data is still to be sent. 0 if they are not.
+    placed_in_life: Atomic<u32>,
 }
 
-/// A completed work of a ring, whose memory and ticket are for another one of the same ring.
+/// A completed work of a ring. Its memory and its ticket are reused for another entry of the same
+/// ring, which saves an allocation and a reference count per work.
 pub(crate) type Recycled = Pin<UniqueArc<Work>>;
 
-/// A work that is not posted yet.
+/// A work that is not posted yet. Its requests can still be changed.
 pub(crate) struct UnpostedWork(Pin<UniqueArc<Work>>);
 
 impl UnpostedWork {
-    /// A new request. Process context.
+    /// Returns a work with one request. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the ticket is dropped, which completes a ring entry as aborted.
     pub(crate) fn new(ticket: Ticket, request: Request) -> Result<UnpostedWork> {
         let Request {
             dest,
@@ -281,26 +304,27 @@ impl UnpostedWork {
                 remotes: [0; REQUESTS_MAX],
                 offsets: [0; REQUESTS_MAX],
                 count: 1,
-                cut: Atomic::new(u32::MAX),
-                refused: Atomic::new(0),
+                refused_at: Atomic::new(u32::MAX),
+                refusal_code: Atomic::new(0),
                 fence,
                 solicited,
-                order: Atomic::new(0),
-                refusals: Atomic::new(0),
-                slot: Atomic::new(0),
-                again: Atomic::new(false),
-                placed: Atomic::new(0),
+                flow_order: Atomic::new(0),
+                refusal_count: Atomic::new(0),
+                flow_slot: Atomic::new(0),
+                repeated: Atomic::new(false),
+                placed_in_life: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         );
         work.map(UnpostedWork)
     }
 
-    /// As [`UnpostedWork::new`], in the memory of a [`Recycled`] one, for entry `index` of the same ring.
-    pub(crate) fn renew(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
+    /// Like [`UnpostedWork::new`], but reuses the memory and the ticket of `recycled`, for entry
+    /// `index` of the same ring. Any context.
+    pub(crate) fn reuse(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
         let this = recycled.as_mut().project();
         if let Ticket::Ring(ticket) = this.ticket {
-            ticket.renew(index);
+            ticket.reset(index);
         }
         *this.dest = request.dest;
         *this.op = request.op;
@@ -309,26 +333,28 @@ impl UnpostedWork {
         *this.count = 1;
         *this.fence = request.fence;
         *this.solicited = request.solicited;
-        this.cut.store(u32::MAX, Relaxed);
-        this.refusals.store(0, Relaxed);
-        this.again.store(false, Relaxed);
-        this.refused.store(0, Relaxed);
-        this.placed.store(0, Relaxed);
+        this.refused_at.store(u32::MAX, Relaxed);
+        this.refusal_count.store(0, Relaxed);
+        this.repeated.store(false, Relaxed);
+        this.refusal_code.store(0, Relaxed);
+        this.placed_in_life.store(0, Relaxed);
         UnpostedWork(recycled)
     }
 
-    /// Adds the next entry of the ring, a request that is like the others [`Request::like`]: of the RMA
-    /// address `remote`, and the same region from `offset` on. False: there is no room.
-    pub(crate) fn add(&mut self, remote: u64, offset: u64) -> bool {
+    /// Adds the request of the next ring entry, which has the same [`Request::pack_key`] and
+    /// region. It accesses the RMA address `remote` and the local bytes from `offset` of the
+    /// region. Returns `false` and adds nothing if the work is full or is not one of a ring.
+    pub(crate) fn merge(&mut self, remote: u64, offset: u64) -> bool {
         let this = self.0.as_mut().project();
         let Ticket::Ring(ticket) = this.ticket else {
             return false;
         };
-        let at = usize::from(*this.count);
-        if let (1, Local::Region(_, offset)) = (at, &*this.local) {
+        let index = usize::from(*this.count);
+        if let (1, Local::Region(_, offset)) = (index, &*this.local) {
             (this.remotes[0], this.offsets[0]) = (this.op.remote(), *offset);
         }
-        let (Some(remotes), Some(offsets)) = (this.remotes.get_mut(at), this.offsets.get_mut(at))
+        let (Some(remotes), Some(offsets)) =
+            (this.remotes.get_mut(index), this.offsets.get_mut(index))
         else {
             return false;
         };
@@ -353,37 +379,38 @@ impl_list_item! {
 }
 
 impl Work {
-    /// Gives back the memory that a completed work is about. `None`: its own, too. Any context.
+    /// Prepares a completed work for reuse, and releases its local memory. Returns `None`, and
+    /// drops the work, if somebody else holds a reference. Any context.
     pub(crate) fn recycle(work: ListArc<Work>) -> Option<Recycled> {
         let mut work = Arc::into_unique_or_drop(work.into_arc())?;
         *work.as_mut().project().local = Local::None;
         Some(work)
     }
 
-    /// Completes a work, together with others; a second time does nothing. Any context up to softirq, a
-    /// connection's lock may be held.
+    /// Completes a work as part of `batch`, which completes works of one ring together. A second
+    /// completion does nothing. Any context up to softirq. A connection's lock may be held.
     pub(crate) fn complete_with(
         work: ListArc<Work>,
-        others: &mut queue::CompletionBatch,
+        batch: &mut queue::CompletionBatch,
         outcome: Result<(), Code>,
     ) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => others.add(work, outcome),
+            Ticket::Ring(_) if work.cut_code().is_none() => batch.add(work, outcome),
             _ => work.complete(outcome),
         }
     }
 
-    /// Completes a work that was done, as [`Work::complete_with`].
+    /// Completes a work with success. Any context up to softirq. A connection's lock may be held.
     pub(crate) fn complete_done(work: ListArc<Work>) {
         match &work.ticket {
-            Ticket::Ring(_) if work.refusal().is_none() => {
-                queue::CompletionBatch::one(work, Ok(()))
+            Ticket::Ring(_) if work.cut_code().is_none() => {
+                queue::CompletionBatch::complete_one(work, Ok(()))
             }
             _ => work.complete(Ok(())),
         }
     }
 
-    /// The flow that it is part of.
+    /// The flow that the work belongs to.
     pub(crate) fn flow(&self) -> FlowId {
         FlowId {
             qpn: self.dest,
@@ -394,48 +421,52 @@ impl Work {
         }
     }
 
-    /// Whether it may share a packet with its like. Of a socket, only once.
+    /// Key of the works that may share a packet with this one. `None` if the work needs a packet of
+    /// its own. That includes a work of a socket that is sent again, so that another refused
+    /// request cannot make it repeat for ever.
     pub(crate) fn like(&self) -> Option<PackKey> {
-        let alone = self.again.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
-        PackKey::new(self.op, self.len).filter(|_| !alone)
+        let sent_alone = self.repeated.load(Relaxed) && matches!(self.ticket, Ticket::Socket(_));
+        PackKey::new(self.op, self.len).filter(|_| !sent_alone)
     }
 
-    /// Requests of it that are carried out, together.
+    /// Number of requests that are executed.
     pub(crate) fn count(&self) -> u16 {
-        // CAST: No more than there are.
-        u32::from(self.count).min(self.cut.load(Relaxed)) as u16
+        // CAST: At most `self.count`, which has 16 bits.
+        u32::from(self.count).min(self.refused_at.load(Relaxed)) as u16
     }
 
-    fn refused(&self) -> Option<Code> {
-        let code = self.refused.load(Relaxed);
+    /// The last code of [`Work::set_refused`].
+    fn refusal_code(&self) -> Option<Code> {
+        let code = self.refusal_code.load(Relaxed);
         (code != 0).then_some(Code {
             major: (code >> 16) as u16,
             minor: code as u16,
         })
     }
 
-    /// With what the request behind those that are carried out was refused.
-    fn refusal(&self) -> Option<Code> {
-        self.refused()
-            .filter(|_| self.cut.load(Relaxed) != u32::MAX)
+    /// Code of the refused request behind those that are executed, if there is one.
+    fn cut_code(&self) -> Option<Code> {
+        self.refusal_code()
+            .filter(|_| self.refused_at.load(Relaxed) != u32::MAX)
     }
 
-    /// The peer refused it, or a request of it, so.
+    /// Stores the code with which the peer refused the work or one of its requests.
     pub(crate) fn set_refused(&self, code: Code) {
         let packed = u32::from(code.major) << 16 | u32::from(code.minor);
-        self.refused.store(packed, Relaxed);
+        self.refusal_code.store(packed, Relaxed);
     }
 
-    /// Request `n` was refused so: those behind it are not carried out.
+    /// The peer refused request `n` with `code`. The requests behind it are not executed, and later
+    /// submissions of the queue pair are flushed.
     pub(crate) fn cut(&self, n: u16, code: Code) {
         self.set_refused(code);
-        self.cut.store(n.into(), Relaxed);
+        self.refused_at.store(n.into(), Relaxed);
         if let Ticket::Ring(ticket) = &self.ticket {
-            ticket.flush_behind(n.into());
+            ticket.flush_after(n.into());
         }
     }
 
-    /// What the first of its requests asks for.
+    /// Operation of the first request.
     pub(crate) fn op(&self) -> WorkOp {
         let remote = self.remote(0);
         match self.op {
@@ -445,7 +476,7 @@ impl Work {
         }
     }
 
-    /// The peer's memory that request `n` accesses; 0 for a message.
+    /// RMA address that request `n` accesses, or 0 for a message.
     pub(crate) fn remote(&self, n: u16) -> u64 {
         if self.count > 1 {
             return self.remotes.get(usize::from(n)).copied().unwrap_or(0);
@@ -453,74 +484,83 @@ impl Work {
         self.op.remote()
     }
 
-    /// What is under way has ended so, and with it the work. As [`Ticket::complete`].
+    /// Completes the work. `outcome` is that of the executed requests. A refused request completes
+    /// with its code, and those behind it as aborted. A second call does nothing. Any context up to
+    /// softirq. A connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        let Some(code) = self.refusal() else {
+        let Some(code) = self.cut_code() else {
             return self.ticket.complete(outcome);
         };
         if let Ticket::Ring(ticket) = &self.ticket {
-            ticket.complete_part(self.count().into(), outcome);
-            ticket.complete_part(1, Err(code));
+            ticket.complete_first(self.count().into(), outcome);
+            ticket.complete_first(1, Err(code));
             return ticket.complete(Err(Code::ABORTED));
         }
         self.ticket.complete(Err(code));
     }
 
-    /// It goes again.
+    /// The work is sent again, because it was in a packet with a refused request.
     pub(crate) fn set_again(&self) {
-        self.again.store(true, Relaxed);
+        self.repeated.store(true, Relaxed);
     }
 
-    /// Whether it must not begin, as one before it has failed, and its queue pair with that. Any context.
+    /// Whether the work must not start, because an earlier submission of its queue pair has failed.
+    /// A work that is sent again has started before, and is finished. Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         match &self.ticket {
-            Ticket::Ring(ticket) => !self.again.load(Relaxed) && ticket.is_flushed(),
+            Ticket::Ring(ticket) => !self.repeated.load(Relaxed) && ticket.is_flushed(),
             Ticket::Socket(_) => false,
         }
     }
 
-    /// Completes what must not begin, as [`Ticket::complete`].
+    /// Completes a work that must not start, with the code of its last refusal or as aborted. Any
+    /// context up to softirq. A connection's lock may be held.
     pub(crate) fn flush(&self) {
-        let code = self.refused().unwrap_or(Code::ABORTED);
+        let code = self.refusal_code().unwrap_or(Code::ABORTED);
         self.ticket.complete(Err(code));
     }
 
     pub(crate) fn set_slot(&self, slot: u32) {
-        self.slot.store(slot, Relaxed);
+        self.flow_slot.store(slot, Relaxed);
     }
 
-    /// Index of its flow.
+    /// Index of its flow in the connection, as set by [`Work::set_slot`].
     pub(crate) fn slot(&self) -> u32 {
-        self.slot.load(Relaxed)
+        self.flow_slot.load(Relaxed)
     }
 
     pub(crate) fn set_order(&self, order: u64) {
-        self.order.store(order, Relaxed);
+        self.flow_order.store(order, Relaxed);
     }
 
-    /// In which life of the peer all bytes of a write have come there, as a refusal of its immediate
-    /// says [proto 7]; 0: in none.
+    /// Stores the life of the connection in which all bytes of a write are in the peer's memory.
+    /// The peer says so by refusing the immediate data [proto 7]. 0: they are not.
     pub(crate) fn set_placed(&self, life: u32) {
-        self.placed.store(life, Relaxed);
+        self.placed_in_life.store(life, Relaxed);
     }
 
-    /// Whether a write has no bytes to send in this life of the peer, or none any more.
+    /// Whether no bytes of a write are left to send: it has none, or they are in place since the
+    /// life `life` of the connection.
     pub(crate) fn is_placed(&self, life: u32) -> bool {
-        self.len == 0 || self.placed.load(Relaxed) == life
+        self.len == 0 || self.placed_in_life.load(Relaxed) == life
     }
 
-    /// Counts a refusal, and gives how many there were before.
+    /// Counts a refusal for want of a buffer and returns the number of earlier ones.
     pub(crate) fn count_refusal(&self) -> u32 {
-        self.refusals.fetch_add(1, Relaxed)
+        self.refusal_count.fetch_add(1, Relaxed)
     }
 
     pub(crate) fn order(&self) -> u64 {
-        self.order.load(Relaxed)
+        self.flow_order.load(Relaxed)
     }
 
-    /// Says where `len` bytes from `offset` of request `number` are: calls `each` for each piece, in their
-    /// order, with its pages, the offset in them, and its bytes.
-    fn walk(
+    /// Calls `each` for every piece of memory of the `len` bytes from `offset` of request `number`,
+    /// in order. The arguments are its pages, the offset in them, and its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the request has fewer bytes, or they are not in pages. Others are those of `each`.
+    fn for_each_piece(
         &self,
         number: u16,
         offset: u64,
@@ -538,17 +578,17 @@ impl Work {
                 each(region.pages(), base.checked_add(offset).ok_or(EINVAL)?, len)
             }
             Local::List(pieces) => {
-                let (mut skip, mut left) = (offset, len);
+                let (mut skip, mut remaining) = (offset, len);
                 for piece in pieces {
-                    let Some(room @ 1..) = u64::from(piece.len).checked_sub(skip) else {
+                    let Some(available @ 1..) = u64::from(piece.len).checked_sub(skip) else {
                         skip = skip.saturating_sub(piece.len.into());
                         continue;
                     };
-                    let n = left.min(usize::try_from(room)?);
+                    let n = remaining.min(usize::try_from(available)?);
                     let at = piece.offset.checked_add(skip).ok_or(EINVAL)?;
                     each(piece.region.pages(), at, n)?;
-                    (skip, left) = (0, left.saturating_sub(n));
-                    if left == 0 {
+                    (skip, remaining) = (0, remaining.saturating_sub(n));
+                    if remaining == 0 {
                         return Ok(());
                     }
                 }
@@ -557,22 +597,22 @@ impl Work {
         }
     }
 
-    /// Whether `len` bytes from `offset` of the work are copied behind the headers of a packet that has
-    /// them `count` times, from different works.
+    /// Whether a packet gets a copy of `len` bytes from `offset` of the work behind its headers.
+    /// Otherwise it shares the pages. `count`: number of blocks of this length in the packet.
     pub(crate) fn is_copied(&self, count: u8, offset: u64, len: u32) -> bool {
         if !matches!(self.local, Local::List(_)) {
             return are_copied(count, len);
         }
         let mut frags = 0u32;
-        let counted = self.walk(0, offset, len as usize, |_, _, n| {
+        let counted = self.for_each_piece(0, offset, len as usize, |_, _, n| {
             frags = frags.saturating_add(Pages::most_frags(u32::try_from(n)?));
             Ok(())
         });
         len <= COPY_MAX || counted.is_err() || !Pages::fit(frags)
     }
 
-    /// Attaches `len` bytes from `offset` of each request to `skb`, with `pad` zero bytes behind: copied when
-    /// short, else as page fragments.
+    /// Attaches `len` bytes from `offset` of each request to `skb`, each with `pad` zero bytes
+    /// behind it: as a copy if `copied` is set, else as page fragments. Any context.
     pub(crate) fn attach(
         &self,
         offset: u64,
@@ -582,7 +622,8 @@ impl Work {
         skb: &mut SkBuff,
     ) -> Result {
         match &self.local {
-            // Several writes are small, so that each is in a packet from its first byte on.
+            // Packed writes are short, so that each request starts at its first byte: `offset` is
+            // 0.
             Local::Region(region, _) if copied && self.count() > 1 => {
                 let offsets = self.offsets.get(..usize::from(self.count()));
                 let offsets = offsets.ok_or(EINVAL)?;
@@ -594,14 +635,19 @@ impl Work {
                 skb.put(data.get(offset..end).ok_or(EINVAL)?)?;
             }
             _ if len == 0 => {}
-            _ => self.walk(0, offset, len, |pages, at, n| {
+            _ => self.for_each_piece(0, offset, len, |pages, at, n| {
                 attach(pages, at, n, copied, skb)
             })?,
         }
         skb.put_zero(pad.into())
     }
 
-    /// Places `len` bytes of a Read response from `skb` at `offset` of request `number`.
+    /// Copies `len` bytes of a Read response, which are at `skb_offset` of `skb`, to `offset` of
+    /// request `number`. Softirq.
+    ///
+    /// # Errors
+    ///
+    /// `ABORTED`: the request has fewer bytes.
     pub(crate) fn place(
         &self,
         number: u16,
@@ -611,7 +657,7 @@ impl Work {
         len: usize,
     ) -> Result<(), Code> {
         let mut from = skb_offset;
-        self.walk(number, offset, len, |pages, at, n| {
+        self.for_each_piece(number, offset, len, |pages, at, n| {
             pages.copy_from_skb(at, skb, from, n)?;
             from = from.saturating_add(n);
             Ok(())
@@ -619,26 +665,27 @@ impl Work {
         .map_err(|_| Code::ABORTED)
     }
 
-    /// Places what an atomic operation has replaced.
+    /// Stores the old value of an atomic operation in local memory. Softirq.
     pub(crate) fn place_original(&self, value: u64) -> Result<(), Code> {
         let bytes = value.to_ne_bytes();
-        self.walk(0, 0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
+        self.for_each_piece(0, 0, bytes.len(), |pages, at, _| pages.copy_in(at, &bytes))
             .map_err(|_| Code::ABORTED)
     }
 }
 
-/// Blocks up to this many bytes are copied behind the headers: cheaper than a page reference,
-/// and a short block needs room for its padding.
+/// Blocks of up to this many bytes are copied behind the headers. A copy is cheaper than a page
+/// reference, and a short block needs linear memory for its padding.
 const COPY_MAX: u32 = 192;
 
-/// Whether the blocks of a packet, `count` of `len` bytes, are copied behind its headers. Otherwise
-/// the packet shares their pages.
+/// Whether a packet with `count` blocks of `len` bytes gets copies of them behind its headers.
+/// Otherwise it shares their pages.
 pub(crate) fn are_copied(count: u8, len: u32) -> bool {
     let frags = || u32::from(count).saturating_mul(Pages::most_frags(len));
     len <= COPY_MAX || !Pages::fit(frags())
 }
 
-/// Attaches bytes of `pages` to `skb`, after its headers, which has room for them if they are `copied`.
+/// Attaches `len` bytes from `offset` of `pages` to `skb`: as a copy if `copied` is set, for which
+/// the linear part must be large enough, else as page fragments. Any context.
 pub(crate) fn attach(
     pages: &Pages,
     offset: u64,

@@ -7,28 +7,31 @@ use kernel::{prelude::*, sync::Arc};
 use super::{Owner, Region, LOCAL_WRITE};
 use crate::{kapi::map::RcuMap, proto::Code};
 
-/// Regions by key, found without a lock: messages that arrive look for the buffers of theirs.
+/// The regions of one context by key. Lookups take no lock, because softirqs look up the buffers of
+/// received messages.
 #[pin_data]
-pub(crate) struct Local<O: Owner> {
+pub(crate) struct LocalTable<O: Owner> {
     #[pin]
     table: RcuMap<Region<O>>,
 }
 
-/// Entries that are taken in together are of the same region, as a rule.
+/// Looks up regions and caches the last one, because entries that are fetched together mostly use
+/// one region.
 pub(crate) struct Lookup<'a, O: Owner> {
-    regions: &'a Local<O>,
-    /// What was found last.
+    regions: &'a LocalTable<O>,
+    /// The region that was found last.
     last: Option<Arc<Region<O>>>,
 }
 
 impl<O: Owner> Lookup<'_, O> {
-    /// Local memory: the region `key`, and the offset of `addr` in it. Any context.
+    /// Finds the `len` bytes at the virtual address `addr` in the region `key`. Returns the region
+    /// and the offset in it. `write`: the bytes will be written. Any context.
     ///
     /// # Errors
     ///
-    /// `ACCESS_KEY`: no such region. `ACCESS_BOUNDS`: not all of the bytes are inside.
-    /// `ACCESS_PERMISSION`: they are to be written, and may not.
-    pub(crate) fn local(
+    /// `ACCESS_KEY`: there is no such region. `ACCESS_BOUNDS`: not all bytes are in the region.
+    /// `ACCESS_PERMISSION`: `write` is set and the region does not grant `LOCAL_WRITE`.
+    pub(crate) fn find(
         &mut self,
         key: u32,
         addr: u64,
@@ -48,20 +51,21 @@ impl<O: Owner> Lookup<'_, O> {
         Ok((region, offset))
     }
 
-    /// As [`Lookup::local`], in the region that was found last, with the same access: the offset.
-    pub(crate) fn again(&self, addr: u64, len: u32) -> Option<u64> {
+    /// Offset of the `len` bytes at `addr` in the region of the last [`Lookup::find`], for an
+    /// access of the same kind. `None` if they are not all in that region. Any context.
+    pub(crate) fn offset_in_last(&self, addr: u64, len: u32) -> Option<u64> {
         self.last.as_ref()?.local_offset(addr, len.into())
     }
 }
 
-impl<O: Owner> Local<O> {
-    /// None. Process context.
+impl<O: Owner> LocalTable<O> {
+    /// Returns an empty table. Process context.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(pin_init!(Self { table <- RcuMap::new() }), GFP_KERNEL)
     }
 
-    /// Begins to look regions up, for entries that have been put in already: a region that is released
-    /// meanwhile may be found still. Any context.
+    /// Starts lookups for entries that the program has already put in. Because of the cache, a
+    /// region that is released meanwhile may still be found. Any context.
     pub(crate) fn lookup(&self) -> Lookup<'_, O> {
         Lookup {
             regions: self,
@@ -74,7 +78,7 @@ impl<O: Owner> Local<O> {
         self.table.insert(region.key(), region)
     }
 
-    /// Takes the region `key` out. Process context, sleeps for a grace period.
+    /// Removes the region `key`. Process context, sleeps for a grace period.
     pub(crate) fn remove(&self, key: u32) -> Option<Arc<Region<O>>> {
         self.table.remove(key)
     }
@@ -84,7 +88,7 @@ impl<O: Owner> Local<O> {
         self.table.get(key)
     }
 
-    /// Every region. Any context.
+    /// All regions. Any context.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<Region<O>>> + '_ {
         self.table.iter().map(|(_, region)| region)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The regions of a node, by key and by RMA address [proto 5].
+//! The regions of a node by key and by RMA address [proto 5].
 
 use kernel::{
     page::PAGE_SHIFT,
@@ -9,7 +9,7 @@ use kernel::{
 };
 
 use super::{
-    space::{Place, Space},
+    space::{AddrReservation, Space},
     Owner, Region, ACCESS_MASK, KEY_MAX, LOCAL_WRITE, OFFSET_BITS, RECEIVE, REMOTE_ATOMIC,
     REMOTE_WRITE,
 };
@@ -17,20 +17,21 @@ use crate::kapi::{
     errno::Refusal, map::RcuMap, net, pages::Pages, process::Process, range::Ranges,
 };
 
-/// See the module.
+/// The regions of one node.
 #[pin_data]
 pub(crate) struct Table<O: Owner> {
     #[pin]
     by_key: RcuMap<Region<O>>,
-    /// Keys of regions by RMA address, in pages.
+    /// Key of the region at an RMA address, in pages.
     ranges: Ranges,
-    /// Where the RMA addresses of new regions are; `None`: each has a key of its own in them.
+    /// The global address space for new regions. `None`: the RMA address is made of key and virtual
+    /// address. The lock also keeps two registrations from choosing the same key.
     #[pin]
     space: Mutex<Option<Space>>,
 }
 
 impl<O: Owner> Table<O> {
-    /// An empty table. Process context.
+    /// Returns an empty table. Process context.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             by_key <- RcuMap::new(),
@@ -39,12 +40,12 @@ impl<O: Owner> Table<O> {
         })
     }
 
-    /// Takes all regions out. Process context, sleeps for a grace period.
+    /// Removes all regions. Process context, sleeps for a grace period.
     pub(crate) fn clear(&self) {
         self.by_key.clear();
     }
 
-    /// Every region. Any context.
+    /// All regions with their keys. Any context.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Arc<Region<O>>)> + '_ {
         self.by_key.iter()
     }
@@ -54,36 +55,39 @@ impl<O: Owner> Table<O> {
         self.by_key.get(key)
     }
 
-    /// The region with the lowest key from `from` on.
+    /// The region with the lowest key that is `from` or above. Any context.
     pub(crate) fn next(&self, from: u32) -> Option<(u32, Arc<Region<O>>)> {
         self.by_key.next(from)
     }
 
-    /// Where the RMA addresses of new regions are; `None`: each has a key of its own in them.
-    /// Process context.
+    /// The global address space for new regions. `None`: the RMA address is made of key and virtual
+    /// address. Process context.
     pub(crate) fn space(&self) -> Option<Space> {
         *self.space.lock()
     }
 
-    /// Regions that there are keep their addresses. Process context.
+    /// Sets the address space of new regions. Existing regions keep their RMA addresses. Process
+    /// context.
     pub(crate) fn set_space(&self, space: Option<Space>) {
         *self.space.lock() = space;
     }
 
-    /// A random key, if it is free.
-    fn draw(&self) -> Option<u32> {
+    /// Returns a random key, or `None` if that is 0 or in use.
+    fn draw_key(&self) -> Option<u32> {
         let key = net::random() & KEY_MAX;
         (key != 0 && self.get(key).is_none()).then_some(key)
     }
 
-    /// Pins `len` bytes at `addr` of the calling process and makes them reachable for peers. Process
-    /// context, may sleep.
+    /// Pins `len` bytes at `addr` of the calling process and makes them reachable for peers.
+    /// Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: length 0, unknown access bits, wraps, or, without a global address space, crosses a
-    /// multiple of 2^40. `EFAULT`, `ENOMEM`: from pinning. `ENOSPC`: no free key was found, or the
-    /// space is full.
+    /// `EINVAL`: `len` is 0; unknown access bits; `RECEIVE` without an owner; the range wraps; or,
+    /// without a global address space, it crosses a multiple of 2^40. `EFAULT`, `EOPNOTSUPP`,
+    /// `E2BIG`: the memory cannot be pinned. `ENOMEM`: out of memory, or over RLIMIT_MEMLOCK.
+    /// `ESRCH`: the process has ended. `ENOSPC`: no free key was found, or the global address space
+    /// is full.
     pub(crate) fn register(
         &self,
         addr: u64,
@@ -119,13 +123,14 @@ impl<O: Owner> Table<O> {
 
         let process = Process::current()
             .map_err(|e| Refusal::new(e, c"the process that registers a region has ended"))?;
-        // Chosen and entered under one lock, so that nobody takes them between the two.
+        // The key stays free while this is held: it is taken when the region is inserted below.
         let space = self.space.lock();
-        let place = Place::choose(&self.ranges, || self.draw(), *space, addr, len)?;
+        let reservation =
+            AddrReservation::choose(&self.ranges, || self.draw_key(), *space, addr, len)?;
         let region = Arc::new(
             Region {
-                key: place.key,
-                rma_addr: place.rma_addr,
+                key: reservation.key,
+                rma_addr: reservation.rma_addr,
                 addr,
                 len,
                 access,
@@ -140,36 +145,44 @@ impl<O: Owner> Table<O> {
         )
         .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
         self.by_key
-            .insert(place.key, region.clone())
+            .insert(reservation.key, region.clone())
             .map_err(|e| Refusal::new(e, c"no memory for the region"))?;
-        place.keep();
+        reservation.commit();
         drop(space);
         Ok(region)
     }
 
-    /// The region that an RMA address is in, or near: its bounds are to be checked still. Any context.
+    /// The region that may contain the byte at `rma_addr`. The caller checks the bounds. Any
+    /// context.
     pub(crate) fn at(&self, rma_addr: u64) -> Option<Arc<Region<O>>> {
         let key = (rma_addr >> OFFSET_BITS) as u32;
-        let own = |region: &Arc<Region<O>>| region.rma_addr >> OFFSET_BITS == u64::from(region.key);
-        let region = self.by_key.get(key).filter(own);
-        if region.as_ref().is_some_and(|region| region.has(rma_addr)) {
+        let is_keyed =
+            |region: &Arc<Region<O>>| region.rma_addr >> OFFSET_BITS == u64::from(region.key);
+        let region = self.by_key.get(key).filter(is_keyed);
+        if region
+            .as_ref()
+            .is_some_and(|region| region.contains(rma_addr))
+        {
             return region;
         }
-        // Keys are given out again: the region checks that the address is its own.
+        // Outside of all ranges this returns the region of the key, so that the refusal is
+        // `ACCESS_BOUNDS` and not `ACCESS_KEY`. A key that was found may be reused meanwhile; the
+        // bounds check of its new region refuses the address then.
         let global = self.ranges.find(rma_addr >> PAGE_SHIFT);
         global.and_then(|key| self.by_key.get(key)).or(region)
     }
 
-    /// Takes a region from the reach of peers; returns when none touches it any more. Process context,
-    /// sleeps for a grace period: packets are processed with bottom halves off.
+    /// Makes a region unreachable. When this returns, no peer accesses its memory any more, because
+    /// packets are processed with bottom halves off. Process context, sleeps for a grace period.
     pub(crate) fn remove(&self, region: &Region<O>) {
         if self.by_key.remove(region.key).is_some() {
             self.ranges.erase(region.rma_addr >> PAGE_SHIFT);
         }
     }
 
-    /// As [`Table::remove`], of several at a time, which are in the tables; a grace period for
-    /// all, and none if there are none.
+    /// Makes the regions that `regions` returns unreachable, like [`Table::remove`]. Process
+    /// context. Sleeps for a grace period for about 1000 of them together, and not at all if there
+    /// are none.
     pub(crate) fn remove_each<I>(&self, regions: impl Fn() -> I)
     where
         I: Iterator<Item = Arc<Region<O>>>,
@@ -181,17 +194,18 @@ impl<O: Owner> Table<O> {
     }
 }
 
-/// The region that was found last: packets that come or go together are of the same one, as a rule.
+/// Caches the region that was found last, because consecutive packets mostly access one region.
 ///
-/// It lives as long as a section with bottom halves off, for which a release waits.
+/// It must not outlive a section with bottom halves off: [`Table::remove`] waits for those only.
 pub(crate) struct RegionCache<O: Owner> {
+    /// The region that was found last.
     region: Option<Arc<Region<O>>>,
-    /// Bytes that a peer has written to it, and that are not counted yet.
+    /// Bytes that peers have written to `region` and that it has not counted yet.
     written: u64,
 }
 
 impl<O: Owner> RegionCache<O> {
-    /// Nothing was found yet.
+    /// Returns an empty cache.
     pub(crate) const fn new() -> Self {
         Self {
             region: None,
@@ -199,28 +213,33 @@ impl<O: Owner> RegionCache<O> {
         }
     }
 
-    /// As [`Table::at`]. No two regions have the same address.
+    /// Like [`Table::at`]. No two regions have the same address. The caller has bottom halves off.
     #[inline]
     pub(crate) fn at(&mut self, table: &Table<O>, rma_addr: u64) -> Option<&Region<O>> {
-        if !self.region.as_ref().is_some_and(|last| last.has(rma_addr)) {
-            self.find(table, rma_addr);
+        if !self
+            .region
+            .as_ref()
+            .is_some_and(|last| last.contains(rma_addr))
+        {
+            self.look_up(table, rma_addr);
         }
         self.region.as_deref()
     }
 
     #[cold]
-    fn find(&mut self, table: &Table<O>, rma_addr: u64) {
-        self.count();
+    fn look_up(&mut self, table: &Table<O>, rma_addr: u64) {
+        self.flush_written();
         self.region = table.at(rma_addr);
     }
 
-    /// Bytes that a peer has written to the region that was found last. They are counted when this is dropped,
-    /// or finds another.
+    /// Counts bytes that a peer has written to the region that was found last. The counter of the
+    /// region changes when another region is looked up, or when the cache is dropped.
     pub(crate) fn wrote(&mut self, bytes: u64) {
         self.written = self.written.wrapping_add(bytes);
     }
 
-    fn count(&mut self) {
+    /// Adds `written` to the counter of the region.
+    fn flush_written(&mut self) {
         let bytes = core::mem::take(&mut self.written);
         if let (Some(region), 1..) = (&self.region, bytes) {
             region.count_write(bytes);
@@ -230,6 +249,6 @@ impl<O: Owner> RegionCache<O> {
 
 impl<O: Owner> Drop for RegionCache<O> {
     fn drop(&mut self) {
-        self.count();
+        self.flush_written();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Works that are made of submissions: those that follow each other and are alike become one.
+//! Builds works from submissions. Consecutive submissions that are alike are merged into one work.
 
 use kernel::list::{List, ListArc};
 
@@ -14,112 +14,121 @@ use crate::{
     },
 };
 
-/// Works that are posted at a go, at least: those that follow leave in another burst.
-const ENOUGH: usize = 16;
+/// Number of works that are posted together, unless the ring has fewer. It is the number of packets
+/// in a burst, so that a larger number would not make a larger burst.
+const POST_MIN: usize = 16;
 
-/// A work to which submissions can be added.
+/// The last work, to which more submissions can be added.
 struct OpenWork {
     work: UnpostedWork,
-    /// The first submission.
-    like: Sqe,
-    /// How many more have room in its packet.
-    room: u32,
+    /// Its first submission.
+    first: Sqe,
+    /// Number of submissions that the packet of the work can take in addition.
+    free: u32,
 }
 
-/// Works, in the order of their submissions.
+/// Works in the order of their submissions.
+///
+/// 1. [`WorkBuilder::try_merge`] adds a submission to the last work.
+/// 2. If it returns `false`, the caller parses the submission and calls [`WorkBuilder::begin`], or
+///    [`WorkBuilder::push`] if no other one can be merged with it.
+/// 3. After each batch, [`WorkBuilder::take_works`] returns the works to post.
 pub(super) struct WorkBuilder {
-    /// Index behind the last submission.
+    /// Index behind the last submission in the ring.
     end: u32,
-    /// How many of a kind have room in a packet, as was found last.
-    fit: Option<(PackKey, u32)>,
-    made: List<Work>,
-    /// How many those are.
+    /// The last result of [`Conn::per_packet`], which takes the connection's lock.
+    per_packet: Option<(PackKey, u32)>,
+    works: List<Work>,
+    /// Length of `works`.
     count: usize,
-    /// The last one.
+    /// The work that follows `works`, while submissions can be added to it.
     open: Option<OpenWork>,
 }
 
 impl WorkBuilder {
-    /// None yet, of submissions up to `end`.
+    /// Returns a builder for submissions before index `end`.
     pub(super) fn new(end: u32) -> Self {
         Self {
             end,
-            fit: None,
-            made: List::new(),
+            per_packet: None,
+            works: List::new(),
             count: 0,
             open: None,
         }
     }
 
-    /// Adds a work.
+    /// Adds a work that nothing is merged with.
     pub(super) fn push(&mut self, work: UnpostedWork) {
-        self.close();
-        self.add(work);
+        self.close_open();
+        self.append(work);
     }
 
-    /// Adds the work of submission `index`, whose like can be one with it, as many as `conn` packs.
+    /// Adds the work of submission `index`. Submissions with the same `key` can be merged with it,
+    /// as many as a packet of `conn` takes.
     pub(super) fn begin(
         &mut self,
         work: UnpostedWork,
         index: u32,
         entry: &Sqe,
-        like: PackKey,
+        key: PackKey,
         conn: &Conn,
     ) {
         if index.wrapping_add(1) == self.end {
             return self.push(work);
         }
-        let (_, fit) = match self.fit {
-            Some(found) if found.0 == like => found,
-            _ => *self.fit.insert((like, conn.per_packet(like))),
+        let (_, per_packet) = match self.per_packet {
+            Some(found) if found.0 == key => found,
+            _ => *self.per_packet.insert((key, conn.per_packet(key))),
         };
-        if fit <= 1 {
+        if per_packet <= 1 {
             return self.push(work);
         }
-        self.close();
+        self.close_open();
         self.open = Some(OpenWork {
             work,
-            like: *entry,
-            room: fit.saturating_sub(1),
+            first: *entry,
+            free: per_packet.saturating_sub(1),
         });
     }
 
-    /// Adds the next submission to the last work, if it is alike and allowed. `regions`: what looked up the
-    /// region of that work, and nothing else since.
-    pub(super) fn join(&mut self, entry: &Sqe, regions: &Lookup<'_>) -> bool {
+    /// Adds a submission to the last work. Returns `false` if it cannot be merged or its bytes are
+    /// not in the region of that work. The last lookup of `regions` is that of the work's region.
+    pub(super) fn try_merge(&mut self, entry: &Sqe, regions: &Lookup<'_>) -> bool {
         let Some(open) = &mut self.open else {
             return false;
         };
-        if open.room == 0 || !entry::is_like(entry, &open.like) {
+        if open.free == 0 || !entry::can_merge(entry, &open.first) {
             return false;
         }
-        let Some(offset) = regions.again(entry.operands().local_addr, entry.length) else {
+        let Some(offset) = regions.offset_in_last(entry.operands().local_addr, entry.length) else {
             return false;
         };
-        open.room = open.room.saturating_sub(1);
-        open.work.add(entry.remote_addr, offset)
+        open.free = open.free.saturating_sub(1);
+        open.work.merge(entry.remote_addr, offset)
     }
 
-    /// What was made, if it is enough to be posted, or the `last`.
-    pub(super) fn take(&mut self, last: bool) -> List<Work> {
-        if last {
-            self.close();
+    /// Returns the works to post: all of them if `is_last`, else those before the last one, and
+    /// none if they are fewer than [`POST_MIN`].
+    pub(super) fn take_works(&mut self, is_last: bool) -> List<Work> {
+        if is_last {
+            self.close_open();
         }
-        if !last && self.count < ENOUGH {
+        if !is_last && self.count < POST_MIN {
             return List::new();
         }
         self.count = 0;
-        core::mem::replace(&mut self.made, List::new())
+        core::mem::replace(&mut self.works, List::new())
     }
 
-    fn close(&mut self) {
+    /// Nothing is merged with the last work any more.
+    fn close_open(&mut self) {
         if let Some(open) = self.open.take() {
-            self.add(open.work);
+            self.append(open.work);
         }
     }
 
-    fn add(&mut self, work: UnpostedWork) {
+    fn append(&mut self, work: UnpostedWork) {
         self.count = self.count.saturating_add(1);
-        self.made.push_back(ListArc::from(work));
+        self.works.push_back(ListArc::from(work));
     }
 }

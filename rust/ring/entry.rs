@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Submission entries: what the program's bytes mean, and whether they are allowed.
+//! Checks submission entries and turns them into operations.
 
 use kernel::prelude::*;
 
@@ -20,28 +20,30 @@ use crate::{
 /// Bytes that an atomic operation changes.
 const ATOMIC_LEN: u32 = 8;
 
+/// Returns `code` as error unless `holds`.
 fn check(holds: bool, code: Code) -> Result<(), Code> {
     holds.then_some(()).ok_or(code)
 }
 
-/// Whether the program wants to know of its success.
+/// Whether the entry has a completion also if it succeeds.
 pub(super) fn is_signaled(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SIGNALED != 0
 }
 
-/// Whether it waits for those before it.
+/// Whether the entry waits for all earlier ones.
 pub(super) fn is_fenced(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_FENCE != 0
 }
 
-/// Whether it wakes a receiver who waits for such ones alone.
+/// Whether the entry wakes a receiver that waits for solicited completions only.
 pub(super) fn is_solicited(entry: &Sqe) -> bool {
     u32::from(entry.flags) & uapi::SUPERP_SQE_SOLICITED != 0
 }
 
-/// Whether an entry asks for the same as `other`, of other bytes of the same region. That one was allowed, and
-/// its local bytes are in one piece of a region.
-pub(super) fn is_like(entry: &Sqe, other: &Sqe) -> bool {
+/// Whether `entry` differs from `other` in the token, the addresses and the signaled flag only, so
+/// that its region and length need no more checks than the bounds. `other` was parsed, and its
+/// local bytes are in one region.
+pub(super) fn can_merge(entry: &Sqe, other: &Sqe) -> bool {
     let flags = u32::from(entry.flags ^ other.flags) & !uapi::SUPERP_SQE_SIGNALED;
     flags == 0
         && entry.opcode == other.opcode
@@ -52,14 +54,18 @@ pub(super) fn is_like(entry: &Sqe, other: &Sqe) -> bool {
         && is_plain(&entry.operands())
 }
 
-/// Whether there is nothing but an address.
+/// Whether no operand but the local address is set.
 fn is_plain(operands: &Operands) -> bool {
     operands.operand == 0 && operands.compare == 0 && operands.rsvd == 0
 }
 
-/// What an entry asks for, of a queue pair that is connected by `conn` to the peer's `qpn`, and where
-/// its local bytes are. `entry` is a private copy, and `segment` gives one of each of its segments.
-/// Process context.
+/// Parses an entry of a queue pair that is connected over `conn` to the peer's queue pair `qpn`.
+/// Returns the operation and the local memory. `entry` is a private copy, and `segment` returns
+/// private copies of its segments. Process context.
+///
+/// # Errors
+///
+/// The code that the entry completes with; `struct superp_sqe` lists them.
 pub(super) fn parse(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
@@ -71,15 +77,15 @@ pub(super) fn parse(
     let inline = flags & uapi::SUPERP_SQE_INLINE != 0;
     let list = flags & uapi::SUPERP_SQE_LIST != 0;
     let imm = (flags & uapi::SUPERP_SQE_IMM != 0).then_some(entry.imm);
-    let form = entry.rsvd == 0
+    let well_formed = entry.rsvd == 0
         && flags & !uapi::SUPERP_SQE_MASK == 0
         && (imm.is_some() || entry.imm == 0)
         && (!inline || entry.local_key == 0 && !list);
-    check(form, Code::MALFORMED)?;
+    check(well_formed, Code::MALFORMED)?;
 
-    let op = operation(entry, imm)?;
-    let from_here = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
-    check(from_here || (!inline && imm.is_none()), Code::MALFORMED)?;
+    let op = parse_op(entry, imm)?;
+    let sends_local = matches!(op, WorkOp::Send { .. } | WorkOp::Write { .. });
+    check(sends_local || (!inline && imm.is_none()), Code::MALFORMED)?;
     check(
         !list || !matches!(op, WorkOp::Atomic { .. }),
         Code::MALFORMED,
@@ -95,19 +101,19 @@ pub(super) fn parse(
         Local::Inline(entry.data())
     } else if list {
         check(entry.operands().local_addr == 0, Code::MALFORMED)?;
-        pieces(entry, segment, regions, !from_here)?
+        parse_segments(entry, segment, regions, !sends_local)?
     } else if entry.length == 0 {
         Local::None
     } else {
         let addr = entry.operands().local_addr;
-        let (region, offset) = regions.local(entry.local_key, addr, entry.length, !from_here)?;
+        let (region, offset) = regions.find(entry.local_key, addr, entry.length, !sends_local)?;
         Local::Region(region, offset)
     };
     Ok((op, local))
 }
 
-/// Local bytes that are a list of segments.
-fn pieces(
+/// The local memory of an entry that is a list of segments. `write`: the bytes will be written.
+fn parse_segments(
     entry: &Sqe,
     segment: impl Fn(u32) -> Option<Segment>,
     regions: &mut Lookup<'_>,
@@ -120,14 +126,16 @@ fn pieces(
     )?;
     let mut pieces =
         KVec::with_capacity(count as usize, GFP_KERNEL_ACCOUNT).map_err(|_| Code::RESOURCES)?;
-    let mut left = entry.length;
+    let mut remaining = entry.length;
     for number in 0..count {
         let Segment { addr, key, length } = segment(number).ok_or(Code::MALFORMED)?;
-        left = left.checked_sub(length).ok_or(Code::MALFORMED_LENGTH)?;
+        remaining = remaining
+            .checked_sub(length)
+            .ok_or(Code::MALFORMED_LENGTH)?;
         if length == 0 {
             continue;
         }
-        let (region, offset) = regions.local(key, addr, length, write)?;
+        let (region, offset) = regions.find(key, addr, length, write)?;
         let piece = Piece {
             region,
             offset,
@@ -137,11 +145,12 @@ fn pieces(
             .push_within_capacity(piece)
             .map_err(|_| Code::RESOURCES)?;
     }
-    check(left == 0, Code::MALFORMED_LENGTH)?;
+    check(remaining == 0, Code::MALFORMED_LENGTH)?;
     Ok(Local::List(pieces))
 }
 
-fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
+/// The operation of an entry, with its operands checked.
+fn parse_op(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     let remote = entry.remote_addr;
     let operands = entry.operands();
     let inline = u32::from(entry.flags) & uapi::SUPERP_SQE_INLINE != 0;
@@ -164,8 +173,8 @@ fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
         uapi::SUPERP_OP_SWAP => AtomicKind::Swap,
         _ => return Err(Code::UNKNOWN_OPCODE),
     };
-    let compares = kind == AtomicKind::CompareSwap || operands.compare == 0;
-    check(compares && operands.rsvd == 0, Code::MALFORMED)?;
+    let compare_allowed = kind == AtomicKind::CompareSwap || operands.compare == 0;
+    check(compare_allowed && operands.rsvd == 0, Code::MALFORMED)?;
     check(remote & 7 == 0, Code::MALFORMED_ATOMIC)?;
     Ok(WorkOp::Atomic {
         remote,
@@ -175,6 +184,7 @@ fn operation(entry: &Sqe, imm: Option<u32>) -> Result<WorkOp, Code> {
     })
 }
 
+/// Checks the length of an entry for its operation and connection.
 fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), Code> {
     let fits = match op {
         WorkOp::Send { .. } => len >= conn.min_message() && len <= conn.max_message(),
@@ -183,7 +193,7 @@ fn check_length(len: u32, op: WorkOp, inline: bool, conn: &Conn) -> Result<(), C
         }
         WorkOp::Read { .. } => len <= uapi::SUPERP_MAX_RMA,
         WorkOp::Atomic { .. } => len == ATOMIC_LEN,
-        // No opcode of rings.
+        // Rings have no such opcode.
         WorkOp::SendKeyed { .. } => false,
     };
     check(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The submission rings of queue pairs: entries become works of a connection.
+//! The submission half of queue pairs of contexts: ring entries become works of a connection.
 
 use kernel::{
     prelude::*,
@@ -24,45 +24,49 @@ use crate::{
     },
 };
 
-/// How often the kernel looks by itself after a doorbell that more was to follow, ns.
-const LOOK_AGAIN: u64 = 400_000;
+/// Period of the poll timer, in ns. The times in the description of MSG_MORE in
+/// `uapi/linux/superp.h` follow from it.
+const POLL_PERIOD: u64 = 400_000;
 
-/// The connection of a queue pair. It may have been removed since, and another one made under its id.
+/// The connection of a queue pair. A new connection may have got the id of a removed one, so that
+/// the address is compared.
 fn connection(node: &Node, peer: &RingPeer) -> Result<Arc<Conn>, Code> {
     node.conn(peer.cid)
         .filter(|conn| conn.remote() == peer.addr)
         .ok_or(Code::ABORTED)
 }
 
-/// What a doorbell has left in a queue.
+/// What a doorbell has left in the rings of a queue pair.
 pub(super) enum DoorbellResult {
-    Nothing,
-    /// A completion queue has no room.
-    NoRoom,
-    /// The program has a signal to see to.
+    Done,
+    /// Entries, because a completion queue is full.
+    CqFull,
+    /// Entries, because a signal is pending.
     Signal,
 }
 
 impl Queue {
-    /// Serves a doorbell: takes in what is in the submission ring, and in the error state flushes both
-    /// rings. `more`: the program need not ring for what follows. Process context.
+    /// Serves a doorbell: fetches all entries of the submission ring. In the error state all
+    /// entries of both rings complete as aborted. `more`: the poll timer looks for the entries that
+    /// follow. Process context.
     pub(super) fn serve(self: &Arc<Self>, node: &Node, more: bool) -> DoorbellResult {
         let mut consumer = self.consumer.lock();
         loop {
             self.set_doorbell(Doorbell::Polling);
-            let all = self.take_in(node, &mut consumer);
-            if all && more {
-                self.look_later();
+            let fetched_all = self.fetch(node, &mut consumer);
+            if fetched_all && more {
+                self.start_poll_timer();
             } else {
                 self.set_doorbell(Doorbell::Required);
             }
-            // The program stores the producer, then looks at the flags; here it is the other way round.
+            // The program stores the producer index and then loads the flags, which were stored
+            // above. Either the program sees the new flags, or this loads the new producer index.
             smp_mb();
-            if !all {
-                return DoorbellResult::NoRoom;
+            if !fetched_all {
+                return DoorbellResult::CqFull;
             }
-            let taken = self.taken.load(Relaxed);
-            if self.sq.producer() == taken || !self.is_sound(taken) {
+            let next = self.next_sqe.load(Relaxed);
+            if self.sq.producer() == next || !self.has_valid_producer(next) {
                 break;
             }
             if kernel::current!().signal_pending() {
@@ -71,44 +75,47 @@ impl Queue {
             defer::resched();
         }
         drop(consumer);
-        self.flushed()
+        self.flush_if_failed()
     }
 
-    /// Flushes the receive ring if the queue pair is in the error state.
-    fn flushed(&self) -> DoorbellResult {
+    /// Completes the entries of the receive ring as aborted if the queue pair is in the error
+    /// state.
+    fn flush_if_failed(&self) -> DoorbellResult {
         if self.inflight.lock().failed && !self.flush_receives() {
-            return DoorbellResult::NoRoom;
+            return DoorbellResult::CqFull;
         }
-        DoorbellResult::Nothing
+        DoorbellResult::Done
     }
 
-    /// Looks at the submission ring once, and takes in what is there. The program need not ring for new
-    /// entries until [`Queue::unwatch`]. Process context.
+    /// Polls the submission ring once. Until [`Queue::unwatch`] the flags of the ring say that the
+    /// program need not ring. Process context.
     pub(super) fn watch(self: &Arc<Self>, node: &Node) {
         let mut consumer = self.consumer.lock();
         if !consumer.watched {
             self.set_watched(&mut consumer, true);
         }
-        if self.sq.producer() != self.taken.load(Relaxed) {
-            // What finds no room is tried again.
-            self.take_in(node, &mut consumer);
+        if self.sq.producer() != self.next_sqe.load(Relaxed) {
+            // Entries for which the completion queue is full are fetched by a later call.
+            self.fetch(node, &mut consumer);
         }
     }
 
-    /// Nobody watches any more: takes in what the program did not ring for, once. For what comes later it
-    /// rings, or this would go on for as long as it submits. Process context.
+    /// Stops polling. Fetches the entries for which the program did not ring, once: with every
+    /// further round the program could put in more. Process context.
     pub(super) fn unwatch(self: &Arc<Self>, node: &Node) -> DoorbellResult {
         let mut consumer = self.consumer.lock();
         self.set_watched(&mut consumer, false);
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags, which were stored above.
+        // Either the program sees the new flags, or `fetch` loads the new producer index.
         smp_mb();
-        if !self.take_in(node, &mut consumer) {
-            return DoorbellResult::NoRoom;
+        if !self.fetch(node, &mut consumer) {
+            return DoorbellResult::CqFull;
         }
         drop(consumer);
-        self.flushed()
+        self.flush_if_failed()
     }
 
+    /// Sets whether a thread polls the ring, and shows it to the program.
     fn set_watched(&self, consumer: &mut SqConsumer, watched: bool) {
         consumer.watched = watched;
         let mut inflight = self.inflight.lock();
@@ -116,42 +123,48 @@ impl Queue {
         self.sq.set_flags(inflight.flags());
     }
 
+    /// Sets what the program has to do for new entries, and shows it to the program.
     fn set_doorbell(&self, doorbell: Doorbell) {
         let mut inflight = self.inflight.lock();
         inflight.doorbell = doorbell;
         self.sq.set_flags(inflight.flags());
     }
 
-    /// Has the timer look at the ring for as long as the program rings now and then.
-    fn look_later(self: &Arc<Self>) {
+    /// Starts the poll timer, unless the queue pair is closed or in the error state, and shows the
+    /// program that it need not ring.
+    fn start_poll_timer(self: &Arc<Self>) {
         let mut inflight = self.inflight.lock();
         inflight.doorbell = Doorbell::Required;
         if !inflight.closed && !inflight.failed {
             inflight.doorbell = Doorbell::Timer;
-            inflight.seen = None;
+            inflight.last_polled = None;
             let now = timer::now();
             self.timer
-                .start_abs(self, now, now.saturating_add(LOOK_AGAIN));
+                .start_abs(self, now, now.saturating_add(POLL_PERIOD));
         }
         self.sq.set_flags(inflight.flags());
     }
 
-    /// Whether the producer index is one that it can be.
-    fn is_sound(&self, next: u32) -> bool {
+    /// Whether the producer index of the ring is in bounds. `next` is the next entry to fetch.
+    fn has_valid_producer(&self, next: u32) -> bool {
         let producer = self.sq.producer();
-        self.is_sound_index(producer, next)
+        self.is_valid_producer(producer, next)
     }
 
-    fn is_sound_index(&self, producer: u32, next: u32) -> bool {
+    /// Whether `producer` is in bounds: not before `next`, and at most a ring ahead of the oldest
+    /// submission that has not completed.
+    fn is_valid_producer(&self, producer: u32, next: u32) -> bool {
         let head = self.inflight.lock().head;
         let entries = self.sq.entries();
         producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
     }
 
-    /// Takes in what is in the submission ring; `false` if something is left for want of room.
-    fn take_in(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
+    /// Fetches the entries of the submission ring and posts their works. A producer index that is
+    /// out of bounds puts the queue pair into the error state. Returns `false` if entries are left
+    /// because the completion queue is full.
+    fn fetch(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
         let producer = self.sq.producer();
-        if !self.is_sound_index(producer, self.taken.load(Relaxed)) {
+        if !self.is_valid_producer(producer, self.next_sqe.load(Relaxed)) {
             self.fail();
             return true;
         }
@@ -164,27 +177,29 @@ impl Queue {
         let mut regions = self.regions.lookup();
         let mut builder = WorkBuilder::new(producer);
         loop {
-            let left = producer.wrapping_sub(self.taken.load(Relaxed));
-            let wanted = left.min(BATCH);
-            let promised = self.send_cq.reserve(wanted);
-            self.take_some(promised, consumer, &conn, qpn, &mut regions, &mut builder);
-            let last = promised < wanted || promised == left;
-            let mut works = builder.take(last);
+            let remaining = producer.wrapping_sub(self.next_sqe.load(Relaxed));
+            let wanted = remaining.min(BATCH);
+            let reserved = self.send_cq.reserve(wanted);
+            self.fetch_batch(reserved, consumer, &conn, qpn, &mut regions, &mut builder);
+            let is_last = reserved < wanted || reserved == remaining;
+            let mut works = builder.take_works(is_last);
             if let (Ok(conn), false) = (&conn, works.is_empty()) {
-                // What it does not take completes as aborted when it is dropped.
+                // Works that the connection did not accept are dropped, which completes them as
+                // aborted.
                 let _ = conn.post_all(&mut works);
             }
             drop(works);
-            if last {
-                return promised == left;
+            if is_last {
+                return reserved == remaining;
             }
             defer::resched();
         }
     }
 
-    /// Takes in the next `n` entries, for whose completions there is room. Those that are not allowed
-    /// complete here.
-    fn take_some(
+    /// Fetches the next `n` entries, for each of which a completion entry is reserved, and passes
+    /// their works to `builder`. Entries that are malformed or not allowed complete here. In the
+    /// error state all complete as aborted.
+    fn fetch_batch(
         self: &Arc<Self>,
         n: u32,
         consumer: &mut SqConsumer,
@@ -193,8 +208,8 @@ impl Queue {
         regions: &mut Lookup<'_>,
         builder: &mut WorkBuilder,
     ) {
-        let first = self.taken.load(Relaxed);
-        self.taken.store(first.wrapping_add(n), Relaxed);
+        let first = self.next_sqe.load(Relaxed);
+        self.next_sqe.store(first.wrapping_add(n), Relaxed);
         let mut inflight = self.inflight.lock();
         let mut failed = inflight.failed;
         if consumer.recycled.is_empty() {
@@ -215,7 +230,7 @@ impl Queue {
         }
         drop(inflight);
         for (i, entry) in (0..n).zip(&consumer.entries) {
-            if !failed && builder.join(entry, regions) {
+            if !failed && builder.try_merge(entry, regions) {
                 continue;
             }
             let index = first.wrapping_add(i);
@@ -238,18 +253,19 @@ impl Queue {
                         fence: entry::is_fenced(entry),
                         solicited: entry::is_solicited(entry),
                     };
-                    let like = request.like();
+                    let pack_key = request.pack_key();
                     let work = match consumer.recycled.pop() {
-                        Some(recycled) => Ok(UnpostedWork::renew(recycled, index, request)),
-                        // Without memory the ticket is dropped, which completes it as aborted.
+                        Some(recycled) => Ok(UnpostedWork::reuse(recycled, index, request)),
+                        // Without memory the ticket is dropped, which completes the entry as
+                        // aborted.
                         None => {
                             let ticket = RingTicket::new(self, index);
                             UnpostedWork::new(work::Ticket::Ring(ticket), request)
                         }
                     };
-                    match (work, like, conn) {
-                        (Ok(work), Some(like), Ok(conn)) => {
-                            builder.begin(work, index, entry, like, conn);
+                    match (work, pack_key, conn) {
+                        (Ok(work), Some(pack_key), Ok(conn)) => {
+                            builder.begin(work, index, entry, pack_key, conn);
                         }
                         (Ok(work), ..) => builder.push(work),
                         (Err(_), ..) => failed = true,
@@ -263,8 +279,8 @@ impl Queue {
         }
     }
 
-    /// Enters the error state, and flushes what has not been taken in, as [`Queue::serve`]. Process
-    /// context.
+    /// Enters the error state, and completes the entries of both rings as aborted, like
+    /// [`Queue::serve`]. Process context.
     pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> DoorbellResult {
         self.fail();
         self.serve(node, false)
@@ -272,31 +288,35 @@ impl Queue {
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Queue { self.look }
+    impl HasWork<Self> for Queue { self.poll_work }
 }
 
 impl TimerCallback for Queue {
+    /// The poll timer has expired. If a doorbell came during the last period, it is started again.
+    /// Otherwise the program must ring from now on, and entries that are in the ring already are
+    /// fetched by the workqueue, since this is softirq.
     fn expired(this: &Arc<Self>) {
         let mut inflight = this.inflight.lock();
         if inflight.doorbell != Doorbell::Timer || inflight.closed {
             return;
         }
-        let taken = this.taken.load(Relaxed);
-        if inflight.seen != Some(taken) {
-            inflight.seen = Some(taken);
+        let next = this.next_sqe.load(Relaxed);
+        if inflight.last_polled != Some(next) {
+            inflight.last_polled = Some(next);
             let now = timer::now();
             this.timer
-                .start_abs(this, now, now.saturating_add(LOOK_AGAIN));
+                .start_abs(this, now, now.saturating_add(POLL_PERIOD));
             return;
         }
-        // For a whole period nobody has rung.
+        // No doorbell came during the last period.
         inflight.doorbell = Doorbell::Required;
         this.sq.set_flags(inflight.flags());
         drop(inflight);
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags, which were stored above.
+        // Either the program sees the new flags, or this loads the new producer index.
         smp_mb();
-        if this.sq.producer() != taken {
-            // It fails if it is on its way already.
+        if this.sq.producer() != next {
+            // This fails if the work is queued already.
             let _ = defer::queue().enqueue(this.clone());
         }
     }
@@ -305,15 +325,15 @@ impl TimerCallback for Queue {
 impl WorkItem for Queue {
     type Pointer = Arc<Queue>;
 
-    /// Takes in what the program did not ring for.
+    /// Fetches entries for which the program did not ring, in process context.
     fn run(this: Arc<Queue>) {
         let Some(node) = node_of(&this.page) else {
             return;
         };
         let mut consumer = this.consumer.lock();
         let closed = this.inflight.lock().closed;
-        if !closed && !this.take_in(&node, &mut consumer) {
-            // The next doorbell goes on with it.
+        if !closed && !this.fetch(&node, &mut consumer) {
+            // The completion queue is full. The next doorbell fetches the rest.
             this.page.set_doorbell(this.id);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The obligation to complete what a socket has posted.
+//! Tickets: the obligation to complete what a socket has posted.
 
 use kernel::{
     prelude::*,
@@ -21,7 +21,7 @@ use crate::{
     qp::{error_of, work::RetryPolicy},
 };
 
-/// What completes, in the words of `struct superp_completion`.
+/// Fields of `struct superp_completion` that are known when the request is posted.
 #[derive(Copy, Clone)]
 pub(crate) struct CompletionInfo {
     pub(crate) token: u64,
@@ -30,9 +30,9 @@ pub(crate) struct CompletionInfo {
 }
 
 enum Kind {
-    /// A message, and its charge to SO_SNDBUF.
+    /// A message. The value is its charge to SO_SNDBUF, in bytes.
     Message(isize),
-    /// A remote memory request, and the buffer that its completion will need.
+    /// A remote memory request, with an empty buffer for its completion.
     Request(Reserve),
 }
 
@@ -40,23 +40,29 @@ const UNARMED: u32 = 0;
 const ARMED: u32 = 1;
 const DONE: u32 = 2;
 
-/// The obligation to complete a work exactly once. Dropped while it is armed, it completes as
-/// aborted; dropped unarmed, it leaves no trace, for the poster has been given an error.
+/// The obligation to complete a work exactly once.
+///
+/// - `UNARMED`: the work is not posted. A drop releases the resources and reports nothing, because
+///   the system call returns the error.
+/// - `ARMED`: [`Ticket::arm`] was called. [`Ticket::complete`] completes the work; a drop completes
+///   it as aborted.
+/// - `DONE`: the work has completed.
 pub(crate) struct Ticket {
     endpoint: Arc<Endpoint>,
     state: Atomic<u32>,
-    what: CompletionInfo,
+    completion: CompletionInfo,
     kind: Kind,
 }
 
 impl Ticket {
-    /// Takes over a charge of `bytes`.
+    /// Returns the ticket of a message of `len` bytes. It returns the charge of `bytes` bytes to
+    /// SO_SNDBUF when the message completes.
     pub(crate) fn message(endpoint: Arc<Endpoint>, len: u32, bytes: isize) -> Ticket {
-        endpoint.messages.add(1, Relaxed);
+        endpoint.pending_messages.add(1, Relaxed);
         Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
-            what: CompletionInfo {
+            completion: CompletionInfo {
                 token: 0,
                 len,
                 op: 0,
@@ -65,30 +71,36 @@ impl Ticket {
         }
     }
 
+    /// Returns the ticket of a remote memory request. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`: [`uapi::SUPERP_MAX_REQUESTS`](crate::kapi::uapi::SUPERP_MAX_REQUESTS)
+    /// requests are under way or on the error queue. `ENOMEM`.
     pub(crate) fn request(
         endpoint: Arc<Endpoint>,
         sk: &Sock,
-        what: CompletionInfo,
+        completion: CompletionInfo,
     ) -> Result<Ticket> {
         let reserve = Reserve::new()?;
-        if !endpoint.may_report(sk) {
+        if !endpoint.may_queue_completion(sk) {
             return Err(enobufs());
         }
-        endpoint.requests.add(1, Relaxed);
+        endpoint.pending_requests.add(1, Relaxed);
         Ok(Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
-            what,
+            completion,
             kind: Kind::Request(reserve),
         })
     }
 
-    /// The work is accepted: from now on it completes. Any context.
+    /// The connection has accepted the work, which completes from now on. Any context.
     pub(crate) fn arm(&self) {
         self.state.store(ARMED, Relaxed);
     }
 
-    /// Completes the work; a second time does nothing. Any context up to softirq, a connection's
+    /// Completes the work. A second call does nothing. Any context up to softirq. A connection's
     /// lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
         if self.state.xchg(DONE, Full) == ARMED {
@@ -96,12 +108,12 @@ impl Ticket {
         }
     }
 
-    /// Tells the socket from others that have something under way. Any context.
+    /// A value that identifies the socket while it has works under way. Any context.
     pub(crate) fn source(&self) -> usize {
         Arc::as_ptr(&self.endpoint).addr()
     }
 
-    /// As [`crate::qp::work::Ticket::retry_policy`].
+    /// See [`crate::qp::work::Ticket::retry_policy`]. Any context.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         match self.endpoint.sock.alive() {
             true => RetryPolicy::Unlimited,
@@ -109,7 +121,8 @@ impl Ticket {
         }
     }
 
-    /// Gives back what the work took; with an outcome, tells the program.
+    /// Releases the resources of the work. With an outcome, the program gets a completion or an
+    /// error.
     fn finish(&self, outcome: Option<Result<(), Code>>) {
         let endpoint = &self.endpoint;
         match &self.kind {
@@ -119,28 +132,28 @@ impl Ticket {
                     Some(Err(code)) => self.message_failed(code),
                     None => {}
                 }
-                endpoint.messages.fetch_sub(1, Relaxed);
+                endpoint.pending_messages.fetch_sub(1, Relaxed);
                 endpoint.uncharge(*bytes);
             }
             Kind::Request(reserve) => {
                 if let (Some(outcome), Some(buffer)) = (outcome, reserve.take()) {
                     endpoint.sock.with(|sk, rcu| {
-                        endpoint.report(sk, rcu, buffer, self.what, outcome.err());
+                        endpoint.queue_completion(sk, rcu, buffer, self.completion, outcome.err());
                     });
                 }
-                endpoint.requests.fetch_sub(1, Relaxed);
+                endpoint.pending_requests.fetch_sub(1, Relaxed);
             }
         }
     }
 
-    /// The program was told that the message is sent, and now it is not: the pending error says
-    /// so, and while there is room, a completion says which.
+    /// A message failed after send() had returned success. Its code becomes the pending error of
+    /// the socket. If the error queue has a free place, a completion names the message.
     fn message_failed(&self, code: Code) {
         let endpoint = &self.endpoint;
         endpoint.sock.with(|sk, rcu| {
-            if endpoint.may_report(sk) {
+            if endpoint.may_queue_completion(sk) {
                 if let Some(buffer) = SkBuff::alloc(0, 0) {
-                    endpoint.report(sk, rcu, buffer, self.what, Some(code));
+                    endpoint.queue_completion(sk, rcu, buffer, self.completion, Some(code));
                 }
             }
             sk.set_error(error_of(code));

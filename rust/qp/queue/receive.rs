@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of queue pairs with rings.
+//! The receive half of queue pairs of contexts.
 
 use kernel::{
     prelude::*,
@@ -22,19 +22,21 @@ use crate::{
     proto::Code,
 };
 
-/// Its state, under a lock.
-pub(super) struct Receiving {
-    /// The next entry; what the program sees is a copy.
+/// State of the receive half, which the lock `Queue::receiving` protects.
+pub(super) struct RqState {
+    /// Index of the next receive entry. The consumer word of the ring is a copy.
     consumer: u32,
-    /// A message is being put into the next entry's buffer: there is a [`Claim`].
+    /// A [`Claim`] has the next entry.
     claimed: bool,
+    /// The queue pair is in the error state.
     failed: bool,
+    /// [`Queue::close`] was called.
     closed: bool,
 }
 
-impl Receiving {
+impl RqState {
     pub(super) fn new() -> Self {
-        Receiving {
+        RqState {
             consumer: 0,
             claimed: false,
             failed: false,
@@ -42,83 +44,84 @@ impl Receiving {
         }
     }
 
-    /// No message is taken in any more.
+    /// From now on refuses all messages.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 }
 
-/// Bytes of a packet.
+/// `len` bytes at `offset` of an sk_buff.
 #[derive(Copy, Clone)]
 pub(crate) struct Bytes<'a> {
     skb: &'a SkBuff,
-    at: usize,
+    offset: usize,
     len: usize,
 }
 
 impl<'a> Bytes<'a> {
-    /// `len` of them, from `at` on. What is not there cannot be copied.
-    pub(crate) fn new(skb: &'a SkBuff, at: usize, len: usize) -> Self {
-        Bytes { skb, at, len }
+    /// The range is not checked here: a copy from outside of `skb` fails.
+    pub(crate) fn new(skb: &'a SkBuff, offset: usize, len: usize) -> Self {
+        Bytes { skb, offset, len }
     }
 
-    /// All of them.
+    /// All bytes of `skb`.
     pub(crate) fn all(skb: &'a SkBuff) -> Self {
         Bytes::new(skb, 0, skb.len())
     }
 }
 
-/// Where receive entries come from.
-pub(super) enum Source {
+/// Where a queue pair takes its receive entries from.
+pub(super) enum RqeSource {
     Own(Ring<Rqe>),
     Shared(Arc<Srq>),
 }
 
-impl Source {
-    /// The ring that nobody else takes entries from.
-    pub(super) fn own(&self) -> Option<&Ring<Rqe>> {
+impl RqeSource {
+    /// The receive ring of the queue pair, or `None` if it uses a shared receive queue.
+    pub(super) fn own_ring(&self) -> Option<&Ring<Rqe>> {
         match self {
-            Source::Own(ring) => Some(ring),
-            Source::Shared(_) => None,
+            RqeSource::Own(ring) => Some(ring),
+            RqeSource::Shared(_) => None,
         }
     }
 
-    /// Whether the producer index is one that it cannot be.
-    fn is_wild(&self, consumer: u32) -> bool {
+    /// Whether the producer index is out of bounds. `consumer` is that of the own ring.
+    fn has_bad_producer(&self, consumer: u32) -> bool {
         match self {
-            Source::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
-            Source::Shared(srq) => srq.is_wild(),
+            RqeSource::Own(ring) => ring.producer().wrapping_sub(consumer) > ring.entries(),
+            RqeSource::Shared(srq) => srq.has_bad_producer(),
         }
     }
 }
 
-/// The receiving half; its state is apart.
-pub(super) struct Receive {
-    pub(super) source: Source,
+/// The fixed part of the receive half. [`RqState`] is the rest.
+pub(super) struct ReceiveQueue {
+    pub(super) source: RqeSource,
     pub(super) cq: Arc<Cq>,
 }
 
-impl Receive {
-    /// A queue pair receives here from now on.
+impl ReceiveQueue {
+    /// Counts one more queue pair as user of the queues.
     pub(super) fn join(&self) {
         self.cq.users.join();
-        if let Source::Shared(srq) = &self.source {
+        if let RqeSource::Shared(srq) = &self.source {
             srq.users.join();
         }
     }
 
-    /// It does not any more.
+    /// Counts one queue pair less as user of the queues.
     pub(super) fn leave(&self) {
         self.cq.users.leave();
-        if let Source::Shared(srq) = &self.source {
+        if let RqeSource::Shared(srq) = &self.source {
             srq.users.leave();
         }
     }
 }
 
 impl Queue {
-    /// Ends all receive entries, as far as there is room for their completions; `false` if some are
-    /// left.
+    /// Sets the error state of the receive half, and completes all entries of the own ring as
+    /// aborted. Returns `false` if the completion queue is full and entries are left. Any context
+    /// up to softirq. A connection's lock may be held.
     pub(crate) fn flush_receives(&self) -> bool {
         let Some(rq) = &self.rq else { return true };
         let mut receiving = self.receiving.lock();
@@ -126,23 +129,24 @@ impl Queue {
         if receiving.closed {
             return true;
         }
-        // Those of a shared queue are for others.
-        let Some(ring) = rq.source.own() else {
+        // Entries of a shared receive queue stay for the other queue pairs.
+        let Some(ring) = rq.source.own_ring() else {
             return true;
         };
-        // The program stores the producer, then looks at the flags; here it is the other way round.
+        // The program stores the producer index and then loads the flags. The error flag was stored
+        // before: either the program sees it, or this loads the new producer index.
         smp_mb();
         let ready = ring.producer().wrapping_sub(receiving.consumer);
         if ready > ring.entries() {
             return true;
         }
         for _ in 0..ready {
-            // For the one that is claimed there is a promise.
+            // For a claimed entry a completion entry is reserved already.
             if !receiving.claimed && rq.cq.reserve(1) == 0 {
                 return false;
             }
             let token = ring.read(receiving.consumer).token;
-            self.received(
+            self.complete_receive(
                 rq,
                 &mut receiving,
                 token,
@@ -153,16 +157,17 @@ impl Queue {
         true
     }
 
-    /// Completes a receive entry, of the own ring the oldest; there is room for that.
-    fn received(
+    /// Writes the completion of a receive entry, for which an entry of the completion queue is
+    /// reserved. From the own ring it takes the oldest entry.
+    fn complete_receive(
         &self,
-        rq: &Receive,
-        receiving: &mut GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        receiving: &mut GuardBh<'_, RqState>,
         token: u64,
         outcome: Result<u32, Code>,
         ancillary: Ancillary,
     ) {
-        if let Some(ring) = rq.source.own() {
+        if let Some(ring) = rq.source.own_ring() {
             receiving.consumer = receiving.consumer.wrapping_add(1);
             receiving.claimed = false;
             ring.set_consumer(receiving.consumer);
@@ -180,12 +185,12 @@ impl Queue {
             Ancillary::MsgAttrs(attrs) => (uapi::SUPERP_OP_RECV, message, attrs),
             Ancillary::Placed { .. } => (uapi::SUPERP_OP_RECV, message, MsgAttrs::default()),
         };
-        // CAST: The number of an opcode.
+        // CAST: Opcodes have 8 bits.
         let cqe = self.cqe(token, len, opcode as u8, outcome.err());
-        let mut cq = rq.cq.redeem();
+        let mut cq = rq.cq.writer();
         let cqe = Cqe {
             imm: attrs.imm.unwrap_or(0),
-            // CAST: A bit of few.
+            // CAST: The flag is bit 0.
             flags: attrs.imm.map_or(0, |_| uapi::SUPERP_CQE_IMM as u8),
             ..cqe
         };
@@ -193,8 +198,9 @@ impl Queue {
         cq.finish();
     }
 
-    /// A connected queue pair hears only its peer; before, nobody.
-    fn accepts(&self, from: &MsgMeta) -> Result<&Receive, RecvError> {
+    /// Checks the sender of a message. A connected queue pair receives from its peer only. Before
+    /// it is connected, messages are refused for want of a buffer, so that the sender repeats them.
+    fn check_peer(&self, from: &MsgMeta) -> Result<&ReceiveQueue, RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let peer = *self.peer.lock();
         match peer {
@@ -205,14 +211,14 @@ impl Queue {
         }
     }
 
-    /// Whether there is a receive entry, and room for its completion.
-    fn ready(&self, rq: &Receive, receiving: &Receiving) -> Result<(), RecvError> {
+    /// Whether there is a receive entry. Free completion entries are not checked.
+    fn check_ready(&self, rq: &ReceiveQueue, receiving: &RqState) -> Result<(), RecvError> {
         if receiving.failed || receiving.closed {
             return Err(RecvError::NoQp);
         }
         let empty = match &rq.source {
-            Source::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
-            Source::Shared(srq) => srq.is_empty(),
+            RqeSource::Own(ring) => receiving.claimed || ring.producer() == receiving.consumer,
+            RqeSource::Shared(srq) => srq.is_empty(),
         };
         if empty {
             return Err(RecvError::NoBuffer);
@@ -220,19 +226,26 @@ impl Queue {
         Ok(())
     }
 
-    /// As [`crate::qp::Qp::room`].
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
-        let rq = self.accepts(from)?;
-        self.ready(rq, &self.receiving.lock())?;
-        rq.cq.has_room().then_some(()).ok_or(RecvError::NoBuffer)
+    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+        let rq = self.check_peer(from)?;
+        self.check_ready(rq, &self.receiving.lock())?;
+        rq.cq
+            .has_free_entry()
+            .then_some(())
+            .ok_or(RecvError::NoBuffer)
     }
 
-    /// The receiving half, when there is a receive entry; room is promised for its completion.
-    fn receive(&self, from: &MsgMeta) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
-        let rq = self.accepts(from)?;
+    /// Locks the receive half for a message of `from`. There is a receive entry, and a completion
+    /// entry is reserved.
+    fn reserve_receive(
+        &self,
+        from: &MsgMeta,
+    ) -> Result<(&ReceiveQueue, GuardBh<'_, RqState>), RecvError> {
+        let rq = self.check_peer(from)?;
         let receiving = self.receiving.lock();
-        self.ready(rq, &receiving)?;
-        if rq.source.is_wild(receiving.consumer) {
+        self.check_ready(rq, &receiving)?;
+        if rq.source.has_bad_producer(receiving.consumer) {
             drop(receiving);
             self.fail();
             return Err(RecvError::NoQp);
@@ -243,8 +256,9 @@ impl Queue {
         }
     }
 
-    /// The receiving half of a queue pair of which there is a [`Claim`], unless it has failed or ended.
-    fn claimed(&self) -> Result<(&Receive, GuardBh<'_, Receiving>), RecvError> {
+    /// Locks the receive half for the owner of a [`Claim`]. Fails if the queue pair is in the error
+    /// state or closed.
+    fn lock_claimed(&self) -> Result<(&ReceiveQueue, GuardBh<'_, RqState>), RecvError> {
         let rq = self.rq.as_ref().ok_or(RecvError::NoQp)?;
         let receiving = self.receiving.lock();
         if receiving.failed || receiving.closed {
@@ -253,15 +267,16 @@ impl Queue {
         Ok((rq, receiving))
     }
 
-    /// A message could not be put into the next entry, which completes, and the queue pair fails.
-    fn misplaced(
+    /// The buffer of a receive entry cannot be used. Completes the entry with `code` and enters the
+    /// error state. Returns the error for the sender.
+    fn fail_receive(
         &self,
-        rq: &Receive,
-        mut receiving: GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        mut receiving: GuardBh<'_, RqState>,
         entry: &Rqe,
         code: Code,
     ) -> RecvError {
-        self.received(
+        self.complete_receive(
             rq,
             &mut receiving,
             entry.token,
@@ -276,20 +291,21 @@ impl Queue {
         }
     }
 
-    /// Puts a message where the program wants it, as [`crate::qp::Qp::deliver`].
+    /// See [`crate::qp::Qp::deliver`]; the bytes are copied to a receive entry. Any context up to
+    /// softirq.
     pub(crate) fn deliver(
         &self,
         from: &MsgMeta,
         message: Bytes<'_>,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        // Its regions have not the right to receive.
+        // Regions of a context cannot be receive contexts, see `Table::register`.
         if matches!(ancillary, Ancillary::Placed { .. }) {
             return Err(RecvError::NoQp);
         }
-        let (rq, receiving) = self.receive(from)?;
+        let (rq, receiving) = self.reserve_receive(from)?;
         match &rq.source {
-            Source::Own(ring) => {
+            RqeSource::Own(ring) => {
                 let index = receiving.consumer;
                 let segment = |number| ring.segment(index, number);
                 self.fill(
@@ -301,53 +317,55 @@ impl Queue {
                     ancillary,
                 )
             }
-            Source::Shared(srq) => {
-                let taken = srq.take().inspect_err(|_| rq.cq.redeem().release())?;
+            RqeSource::Shared(srq) => {
+                let taken = srq.take().inspect_err(|_| rq.cq.writer().release())?;
                 let segment = |number| taken.segment(number);
                 self.fill(rq, receiving, &taken.entry, segment, message, ancillary)
             }
         }
     }
 
-    /// Puts a whole message into the buffer of a receive entry, of which `entry` is a private copy, and
-    /// completes it.
+    /// Copies a message to the buffer of a receive entry and completes that. `entry` is a private
+    /// copy of the entry, and `segment` returns private copies of its segments.
     fn fill(
         &self,
-        rq: &Receive,
-        mut receiving: GuardBh<'_, Receiving>,
+        rq: &ReceiveQueue,
+        mut receiving: GuardBh<'_, RqState>,
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
         message: Bytes<'_>,
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
-        let placed = buffer(entry, message.len as u64)
-            .and_then(|len| self.place(entry, segment, 0, message).map(|()| len));
-        match placed {
+        let copied = check_rqe(entry, message.len as u64).and_then(|len| {
+            self.copy_to_buffer(entry, segment, 0, message)
+                .map(|()| len)
+        });
+        match copied {
             Ok(len) => {
-                self.received(rq, &mut receiving, entry.token, Ok(len), ancillary);
+                self.complete_receive(rq, &mut receiving, entry.token, Ok(len), ancillary);
                 drop(receiving);
                 self.rx_messages.add(1, Relaxed);
                 Ok(())
             }
-            Err(code) => Err(self.misplaced(rq, receiving, entry, code)),
+            Err(code) => Err(self.fail_receive(rq, receiving, entry, code)),
         }
     }
 
-    /// As [`crate::qp::Qp::claim`]. An entry of a shared queue is not claimed: it is for the message
-    /// that is whole first.
+    /// See [`crate::qp::Qp::claim`]. An entry of a shared receive queue is not claimed: a sender
+    /// that stops in the middle of a message would take it away from all queue pairs.
     pub(crate) fn claim(
         self: &Arc<Self>,
         from: &MsgMeta,
         len: u32,
     ) -> Result<Option<Claim>, RecvError> {
-        if self.shares() {
+        if self.uses_srq() {
             return Ok(None);
         }
-        let (rq, mut receiving) = self.receive(from)?;
-        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
+        let (rq, mut receiving) = self.reserve_receive(from)?;
+        let ring = rq.source.own_ring().ok_or(RecvError::NoQp)?;
         let index = receiving.consumer;
         let entry = ring.read(index);
-        match buffer(&entry, len.into()) {
+        match check_rqe(&entry, len.into()) {
             Ok(len) => {
                 receiving.claimed = true;
                 let queue = self.clone();
@@ -356,29 +374,33 @@ impl Queue {
                     index,
                     entry,
                     len,
-                    ended: false,
+                    completed: false,
                 }))
             }
-            Err(code) => Err(self.misplaced(rq, receiving, &entry, code)),
+            Err(code) => Err(self.fail_receive(rq, receiving, &entry, code)),
         }
     }
 
-    /// Whether it receives from a shared queue.
-    fn shares(&self) -> bool {
-        self.rq.as_ref().is_some_and(|rq| rq.source.own().is_none())
+    /// Whether the queue pair takes its receive entries from a shared receive queue.
+    fn uses_srq(&self) -> bool {
+        self.rq
+            .as_ref()
+            .is_some_and(|rq| rq.source.own_ring().is_none())
     }
 
-    /// As [`crate::qp::Qp::max_message`].
+    /// See [`crate::qp::Qp::max_message`].
     pub(crate) fn max_message(&self) -> u32 {
-        match self.shares() {
-            // The kernel keeps it until it is whole.
+        match self.uses_srq() {
+            // The kernel buffers the message until all of it has arrived.
             true => MAX_MESSAGE,
             false => uapi::SUPERP_MAX_RING_MESSAGE,
         }
     }
 
-    /// Puts bytes at `offset` of the buffer of a receive entry, of which `entry` is a private copy.
-    fn place(
+    /// Copies bytes to `offset` of the buffer of a receive entry. `entry` is a private copy of the
+    /// entry, and `segment` returns private copies of its segments. All are checked here, because
+    /// the program can change the ring at any time.
+    fn copy_to_buffer(
         &self,
         entry: &Rqe,
         segment: impl Fn(u32) -> Option<Segment>,
@@ -392,55 +414,55 @@ impl Queue {
                 key: entry.key,
                 length: entry.length,
             };
-            return self.place_piece(whole, offset, bytes, 0, len);
+            return self.copy_to_segment(whole, offset, bytes, 0, len);
         }
         let (mut skip, mut done) = (offset, 0);
         for number in 0..entry.segments {
-            let Some(left @ 1..) = len.checked_sub(done) else {
+            let Some(remaining @ 1..) = len.checked_sub(done) else {
                 break;
             };
             let segment = segment(number).ok_or(Code::MALFORMED)?;
-            let Some(room @ 1..) = u64::from(segment.length).checked_sub(skip) else {
+            let Some(available @ 1..) = u64::from(segment.length).checked_sub(skip) else {
                 skip = skip.saturating_sub(segment.length.into());
                 continue;
             };
-            let n = left.min(usize::try_from(room).unwrap_or(left));
-            self.place_piece(segment, skip, bytes, done, n)?;
+            let n = remaining.min(usize::try_from(available).unwrap_or(remaining));
+            self.copy_to_segment(segment, skip, bytes, done, n)?;
             (skip, done) = (0, done.saturating_add(n));
         }
         match done == len {
             true => Ok(()),
-            // It is shorter than its entry says.
+            // The segments are shorter than the length of the entry.
             false => Err(Code::MALFORMED_LENGTH),
         }
     }
 
-    /// Puts `len` bytes of a message, from `first` on, at `offset` of a piece of memory.
-    fn place_piece(
+    /// Copies `len` bytes from offset `first` of `bytes` to `offset` of a segment.
+    fn copy_to_segment(
         &self,
-        piece: Segment,
+        segment: Segment,
         offset: u64,
         bytes: Bytes<'_>,
         first: usize,
         len: usize,
     ) -> Result<(), Code> {
-        if piece.length == 0 {
+        if segment.length == 0 {
             return Ok(());
         }
         let (region, start) =
             self.regions
                 .lookup()
-                .local(piece.key, piece.addr, piece.length, true)?;
+                .find(segment.key, segment.addr, segment.length, true)?;
         let offset = start.checked_add(offset).ok_or(Code::MALFORMED)?;
         region
             .pages()
-            .copy_from_skb(offset, bytes.skb, bytes.at.saturating_add(first), len)
+            .copy_from_skb(offset, bytes.skb, bytes.offset.saturating_add(first), len)
             .map_err(|_| Code::RESOURCES)
     }
 }
 
-/// Whether the buffer of a receive entry is long enough for a message; gives its length.
-fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
+/// Checks a receive entry and that its buffer is long enough. Returns the length of the message.
+fn check_rqe(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
     let list = entry.segments != 0;
     if entry.rsvd != 0 || list && (entry.addr != 0 || entry.key != 0) {
         return Err(Code::MALFORMED);
@@ -451,49 +473,55 @@ fn buffer(entry: &Rqe, message_len: u64) -> Result<u32, Code> {
         .ok_or(Code::RECEIVE_BUFFER_TOO_SHORT)
 }
 
-/// The next receive entry of a queue pair, into whose buffer the parts of a long message go as they
-/// come. Other messages find no entry meanwhile. Dropped before it has ended, the entry is there for
-/// another message.
+/// The next receive entry of a queue pair, which takes a message of several transactions. They are
+/// copied to its buffer as they arrive. Other messages are refused for want of a buffer meanwhile.
+/// If the claim is dropped before it completes, the entry takes the next message.
 pub(crate) struct Claim {
     queue: Arc<Queue>,
-    /// The entry, and a private copy of it.
+    /// Index of the entry, and a private copy of it.
     index: u32,
     entry: Rqe,
-    /// Bytes of the message; the buffer has as many.
+    /// Bytes of the message, at most the length of the buffer.
     len: u32,
-    ended: bool,
+    /// The receive entry has completed.
+    completed: bool,
 }
 
 impl Claim {
-    /// Puts bytes of the message, from its byte `first` on, into the buffer. Any context up to
-    /// softirq, a connection's lock may be held.
+    /// Copies bytes of the message to the buffer. They start at byte `first` of the message. Any
+    /// context up to softirq. The connection's lock may be held.
     ///
     /// # Errors
     ///
-    /// `NoQp`: they are not inside of the message; or the memory is not the program's any more, and
-    /// the queue pair fails; or it has failed or ended before.
+    /// `NoQp`: the bytes are outside of the message; the queue pair is in the error state or
+    /// closed; or the buffer cannot be used, which puts the queue pair into the error state.
     pub(crate) fn put(&mut self, first: u64, bytes: &SkBuff) -> Result<(), RecvError> {
         let end = first.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.len.into()) {
             return Err(RecvError::NoQp);
         }
-        let (rq, receiving) = self.queue.claimed()?;
-        let ring = rq.source.own().ok_or(RecvError::NoQp)?;
+        let (rq, receiving) = self.queue.lock_claimed()?;
+        let ring = rq.source.own_ring().ok_or(RecvError::NoQp)?;
         let segment = |number| ring.segment(self.index, number);
-        let placed = self
+        let copied = self
             .queue
-            .place(&self.entry, segment, first, Bytes::all(bytes));
-        placed.map_err(|code| {
-            self.ended = true;
-            self.queue.misplaced(rq, receiving, &self.entry, code)
+            .copy_to_buffer(&self.entry, segment, first, Bytes::all(bytes));
+        copied.map_err(|code| {
+            self.completed = true;
+            self.queue.fail_receive(rq, receiving, &self.entry, code)
         })
     }
 
-    /// The message is whole: completes the entry. As [`Claim::put`].
+    /// Completes the receive entry: all bytes are in place. Any context up to softirq. The
+    /// connection's lock may be held.
+    ///
+    /// # Errors
+    ///
+    /// `NoQp`: the queue pair is in the error state or closed.
     pub(crate) fn finish(mut self, ancillary: Ancillary) -> Result<(), RecvError> {
-        let (rq, mut receiving) = self.queue.claimed()?;
-        self.ended = true;
-        self.queue.received(
+        let (rq, mut receiving) = self.queue.lock_claimed()?;
+        self.completed = true;
+        self.queue.complete_receive(
             rq,
             &mut receiving,
             self.entry.token,
@@ -508,13 +536,13 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.ended {
+        if self.completed {
             return;
         }
-        let promised = core::mem::take(&mut self.queue.receiving.lock().claimed);
-        // Otherwise the entry has been flushed.
-        if let (true, Some(rq)) = (promised, &self.queue.rq) {
-            rq.cq.redeem().release();
+        let claimed = core::mem::take(&mut self.queue.receiving.lock().claimed);
+        // If the entry was flushed, `claimed` is false and the reservation is used up.
+        if let (true, Some(rq)) = (claimed, &self.queue.rq) {
+            rq.cq.writer().release();
         }
     }
 }

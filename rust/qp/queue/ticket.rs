@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ends of submissions.
+//! Tickets of ring submissions, and completions in batches.
 
 use kernel::{
     list::ListArc,
@@ -17,9 +17,10 @@ use crate::{
     qp::work::{self, Recycled, RetryPolicy, Work},
 };
 
-/// Submissions that follow each other, and their outcome.
+/// Consecutive submissions that have ended with the same outcome.
 #[derive(Copy, Clone)]
 pub(crate) struct CompletedRange {
+    /// Index of the first submission.
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) outcome: Result<(), Code>,
@@ -32,7 +33,7 @@ impl CompletedRange {
         outcome: Ok(()),
     };
 
-    /// One submission.
+    /// A range of one submission.
     pub(crate) fn one(first: u32, outcome: Result<(), Code>) -> CompletedRange {
         CompletedRange {
             first,
@@ -42,17 +43,18 @@ impl CompletedRange {
     }
 }
 
-/// The obligation to complete submissions that follow each other, exactly once; dropped before, they complete
-/// as aborted. Only who has the work ends them, nobody else meanwhile.
+/// The obligation to complete consecutive submissions exactly once. A drop completes the remaining
+/// ones as aborted. Only the owner of the work completes them, so that the two atomic fields need
+/// not change together.
 pub(crate) struct Ticket {
     queue: Arc<Queue>,
-    /// The first that has not completed, and how many there are.
+    /// Index of the first submission that has not completed, and how many have not.
     first: Atomic<u32>,
     count: Atomic<u32>,
 }
 
 impl Ticket {
-    /// For entry `index` of a ring.
+    /// Returns the ticket of submission `index`.
     pub(crate) fn new(queue: &Arc<Queue>, index: u32) -> Self {
         Ticket {
             queue: queue.clone(),
@@ -61,24 +63,25 @@ impl Ticket {
         }
     }
 
-    /// For another submission; those before have completed.
-    pub(crate) fn renew(&mut self, index: u32) {
+    /// Makes this the ticket of submission `index`. The earlier ones have completed.
+    pub(crate) fn reset(&mut self, index: u32) {
         self.first.store(index, Relaxed);
         self.count.store(1, Relaxed);
     }
 
-    /// For the next submission, too.
+    /// Adds the next submission.
     pub(crate) fn extend(&mut self) {
         let count = self.count.load(Relaxed);
         self.count.store(count.saturating_add(1), Relaxed);
     }
 
-    /// Ends up to `n` of the submissions, if there are any.
-    fn end(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
-        let (first, left) = (self.first.load(Relaxed), self.count.load(Relaxed));
-        let count = left.min(n);
+    /// Removes up to `n` submissions from the front, with their outcome. `None`: all have
+    /// completed.
+    fn pop_range(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
+        let (first, remaining) = (self.first.load(Relaxed), self.count.load(Relaxed));
+        let count = remaining.min(n);
         self.first.store(first.wrapping_add(count), Relaxed);
-        self.count.store(left.saturating_sub(count), Relaxed);
+        self.count.store(remaining.saturating_sub(count), Relaxed);
         (count > 0).then_some(CompletedRange {
             first,
             count,
@@ -86,37 +89,38 @@ impl Ticket {
         })
     }
 
-    /// Completes the submissions; a second time does nothing. Any context up to softirq, a
-    /// connection's lock may be held.
+    /// Completes the remaining submissions. A second call does nothing. Any context up to softirq.
+    /// A connection's lock may be held.
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
-        self.complete_part(u32::MAX, outcome);
+        self.complete_first(u32::MAX, outcome);
     }
 
-    /// Completes the first `n` submissions, as [`Ticket::complete`].
-    pub(crate) fn complete_part(&self, n: u32, outcome: Result<(), Code>) {
-        if let Some(ended) = self.end(n, outcome) {
-            self.queue.complete(&[ended], &mut []);
+    /// Completes the first `n` of the remaining submissions. Any context up to softirq. A
+    /// connection's lock may be held.
+    pub(crate) fn complete_first(&self, n: u32, outcome: Result<(), Code>) {
+        if let Some(range) = self.pop_range(n, outcome) {
+            self.queue.complete(&[range], &mut []);
         }
     }
 
-    /// Tells the queue pair from others that have something under way. Any context.
+    /// A value that identifies the queue pair while it has works under way. Any context.
     pub(crate) fn source(&self) -> usize {
         Arc::as_ptr(&self.queue).addr()
     }
 
-    /// What was submitted behind number `n` of these is not to begin. Any context up to softirq, a
-    /// connection's lock may be held.
-    pub(crate) fn flush_behind(&self, n: u32) {
+    /// Flushes the submissions behind number `n` of this ticket that have not started. Any context
+    /// up to softirq. A connection's lock may be held.
+    pub(crate) fn flush_after(&self, n: u32) {
         self.queue
-            .flush_behind(self.first.load(Relaxed).wrapping_add(n));
+            .flush_after(self.first.load(Relaxed).wrapping_add(n));
     }
 
-    /// As [`Work::is_flushed`].
+    /// Whether an earlier submission has failed, see [`Work::is_flushed`]. Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         self.queue.is_flushed(self.first.load(Relaxed))
     }
 
-    /// As [`crate::qp::work::Ticket::retry_policy`].
+    /// See [`crate::qp::work::Ticket::retry_policy`]. Any context up to softirq.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         self.queue.retry_policy()
     }
@@ -128,71 +132,73 @@ impl Drop for Ticket {
     }
 }
 
-/// Most works that end together.
-const ENDINGS_MAX: usize = 16;
+/// Largest number of works in a batch.
+const RANGES_MAX: usize = 16;
 
-/// Submissions that end, so that those of one queue pair in a row end together. Dropping it sees to it.
+/// Completes works of one queue pair together, under one hold of its lock. It flushes itself when
+/// it is full, when a work of another queue pair is added, and when it is dropped.
 pub(crate) struct CompletionBatch {
     queue: Option<Arc<Queue>>,
-    ended: [CompletedRange; ENDINGS_MAX],
-    recycled: [Option<Recycled>; ENDINGS_MAX],
+    ranges: [CompletedRange; RANGES_MAX],
+    recycled: [Option<Recycled>; RANGES_MAX],
     count: usize,
 }
 
 impl CompletionBatch {
-    /// None so far.
+    /// Returns an empty batch.
     pub(crate) fn new() -> Self {
         CompletionBatch {
             queue: None,
-            ended: [CompletedRange::NONE; ENDINGS_MAX],
-            recycled: [const { None }; ENDINGS_MAX],
+            ranges: [CompletedRange::NONE; RANGES_MAX],
+            recycled: [const { None }; RANGES_MAX],
             count: 0,
         }
     }
 
-    /// Completes a work of a ring of which there are no others; as [`Ticket::complete`].
-    pub(crate) fn one(work: ListArc<Work>, outcome: Result<(), Code>) {
+    /// Completes a ring work alone. Any context up to softirq. A connection's lock may be held.
+    pub(crate) fn complete_one(work: ListArc<Work>, outcome: Result<(), Code>) {
         let work::Ticket::Ring(ticket) = &work.ticket else {
             return;
         };
-        if let Some(ended) = ticket.end(u32::MAX, outcome) {
+        if let Some(range) = ticket.pop_range(u32::MAX, outcome) {
             let queue = ticket.queue.clone();
-            queue.complete(&[ended], &mut [Work::recycle(work)]);
+            queue.complete(&[range], &mut [Work::recycle(work)]);
         }
     }
 
-    /// One more, of a ring; as [`Ticket::complete`].
+    /// Adds a ring work, which completes by the time the batch is dropped. Any context up to
+    /// softirq. A connection's lock may be held.
     pub(crate) fn add(&mut self, work: ListArc<Work>, outcome: Result<(), Code>) {
         let work::Ticket::Ring(ticket) = &work.ticket else {
             return;
         };
-        let Some(ended) = ticket.end(u32::MAX, outcome) else {
+        let Some(range) = ticket.pop_range(u32::MAX, outcome) else {
             return;
         };
         let queue = self.queue.as_ref();
-        if self.count >= ENDINGS_MAX
-            || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
+        if self.count >= RANGES_MAX || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
         {
             self.flush();
             self.queue = Some(ticket.queue.clone());
         }
-        let places = (
-            self.ended.get_mut(self.count),
+        let slots = (
+            self.ranges.get_mut(self.count),
             self.recycled.get_mut(self.count),
         );
-        if let (Some(place), Some(recycled)) = places {
-            *place = ended;
+        if let (Some(slot), Some(recycled)) = slots {
+            *slot = range;
             *recycled = Work::recycle(work);
             self.count = self.count.saturating_add(1);
         }
     }
 
+    /// Completes the works in the batch.
     fn flush(&mut self) {
         let count = self.count;
-        let ends = (self.ended.get(..count), self.recycled.get_mut(..count));
-        if let (Some(queue), (Some(ended @ [_, ..]), Some(recycled))) = (&self.queue, ends) {
-            queue.complete(ended, recycled);
-            // Those that it has not taken are of no use.
+        let batch = (self.ranges.get(..count), self.recycled.get_mut(..count));
+        if let (Some(queue), (Some(ranges @ [_, ..]), Some(recycled))) = (&self.queue, batch) {
+            queue.complete(ranges, recycled);
+            // Frees the works that a closed queue pair did not take.
             recycled.fill_with(|| None);
         }
         self.count = 0;
