@@ -774,4 +774,22 @@ static inline int rma_run(int fd, const struct superp_rma *rma,
 	return rma_wait(fd, rma, completion);
 }
 
+/*
+ * For people who look why something did not happen: connections, drop counters and queue pairs of
+ * both nodes, and when the kernel's timers expire.
+ */
+static inline void nodes_say(void)
+{
+	static const char *const what[] = { "conn show -s", "stats", "qp" };
+	const struct node *nodes[] = { &node_a, &node_b };
+	unsigned int i, n;
+
+	for (n = 0; n < 2; n++) {
+		for (i = 0; i < sizeof(what) / sizeof(*what); i++)
+			run("ip netns exec %s superp %s 2>&1 | head -n 60 | sed 's/^/# /' >&2",
+			    nodes[n]->name, what[i]);
+	}
+	run("sed 's/^/# /' /proc/timer_list >&2");
+}
+
 #endif /* SUPERP_TEST_H */

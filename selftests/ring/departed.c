@@ -61,8 +61,11 @@ static int64_t next(struct cq *cq, int ms)
 {
 	struct superp_cqe completion;
 
-	if (!cq_wait(cq, &completion, ms))
+	if (!cq_wait(cq, &completion, ms)) {
+		if (ms == WAIT_MS)
+			nodes_say();
 		return -1;
+	}
 	return (int64_t)completion.major << 32 | completion.token;
 }
 
