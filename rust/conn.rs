@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections: the protocol core with its lock, timer, path, and the works of local queue pairs.
+//! Connections. A connection is the protocol core with its lock, timer and paths, and the works
+//! that local queue pairs posted to it.
 //!
-//! Everything of a connection happens under one bottom-half lock, in the context of who caused it:
-//! the poster of a work, the softirq that received a packet, the timer. After each of these the
-//! core is drained by [`Conn::run`]: events, new transactions, packets.
+//! One spinlock with bottom halves off protects everything of a connection. The code runs in the
+//! context of its cause: the poster of a work, the softirq that received a packet, or the timer.
+//! After each of these [`Conn::run`] drains the core: events, new transactions, packets.
 
 mod active;
 mod chunks;
@@ -48,57 +49,63 @@ use crate::{
 pub(crate) use crate::event::ConnState;
 pub(crate) use paths::{PathEnds, PATHS_MAX};
 
-/// What a path of a connection is made of. Addresses are IPv6 or v4-mapped, network byte order.
+/// One path of a connection that is to be created. Addresses are IPv6 or v4-mapped, in network byte
+/// order.
 pub(crate) struct PathParams {
-    /// 0, with one path only: by route (UDP), or the only port that serves SUNH.
+    /// Device of the path. 0 is for the only path of a connection: over UDP the route chooses the
+    /// device, over SUNH the node must have exactly one port that serves SUNH.
     pub(crate) ifindex: u32,
-    /// `None`: what the stack would use towards `remote`.
+    /// `None`: the source address that the stack chooses towards `remote`.
     pub(crate) local: Option<[u8; 16]>,
     pub(crate) remote: [u8; 16],
-    /// Static Ethernet address of the peer; `None`: by ARP or neighbour discovery.
+    /// Static Ethernet address of the peer. `None`: ARP or neighbour discovery finds it.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
-/// What a connection is made of.
+/// Parameters of a connection that is to be created.
 pub(crate) struct ConnParams {
-    /// `None`: the smallest one that is free and was not in use lately.
+    /// `None`: the smallest id that is free and not in quarantine [proto 3.20].
     pub(crate) local_cid: Option<u16>,
     pub(crate) encap: Encap,
-    /// 1 to [`PATHS_MAX`].
+    /// 1 to [`PATHS_MAX`] paths.
     pub(crate) paths: KVec<PathParams>,
-    /// 0: any.
+    /// The connection reaches regions of this partition, and those of partition 0 [proto 5].
     pub(crate) partition: u32,
     pub(crate) tclass: u8,
     /// `None`: the node's `nh_hop_limit`.
     pub(crate) hop_limit: Option<u8>,
-    /// `None`: chosen from the connection's ids.
+    /// `None`: derived from the connection's ids.
     pub(crate) flow_label: Option<u32>,
-    /// Every packet takes another path, and is another flow to the network; only without order.
+    /// Each packet takes the next path and has an entropy of its own, so that the network sees
+    /// another flow. For unordered connections only.
     pub(crate) spray: bool,
-    /// Bytes from the PDL header to the end of a packet; `None`: what the path carries.
+    /// Longest packet, in bytes from the PDL header on. `None`: the longest that every path
+    /// carries.
     pub(crate) mtu: Option<u32>,
     pub(crate) config: Config,
 }
 
-/// [`ConnParams`] with everything decided.
+/// What is fixed for a connection: [`ConnParams`] with every default resolved. Reading it needs no
+/// lock.
 pub(crate) struct Identity {
     pub(crate) cid: u16,
     pub(crate) encap: Encap,
-    /// Those of the first path: sockets know the connection by them.
+    /// Addresses of the first path. Sockets know the connection by them.
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
-    /// 1 to [`PATHS_MAX`].
+    /// 1 to [`PATHS_MAX`] paths.
     pub(crate) paths: KVec<PathEnds>,
     pub(crate) partition: u32,
     pub(crate) tclass: u8,
     pub(crate) hop_limit: u8,
     pub(crate) flow_label: u32,
     pub(crate) spray: bool,
-    /// Its start values are those of the first life; [`Conn::info`] tells the present ones.
+    /// The start values are those of the first life. [`Conn::info`] returns those of the present
+    /// life.
     pub(crate) config: Config,
 }
 
-/// Start values of a new life [proto 3.19]; `None`: those of the life before.
+/// Start values of a new life [proto 3.19]. `None`: the value of the life before.
 #[derive(Copy, Clone, Default)]
 pub(crate) struct Start {
     pub(crate) psn: Option<u32>,
@@ -106,83 +113,98 @@ pub(crate) struct Start {
 }
 
 impl Identity {
-    /// The peer's SUNH address.
+    /// SUNH address of the peer, on the first path.
     pub(crate) fn remote_sunh(&self) -> u16 {
         self.paths.first().map_or(0, |ends| ends.remote_sunh)
     }
 }
 
-/// What there is to tell of a connection.
+/// A snapshot of a connection, for netlink.
 pub(crate) struct ConnInfo {
     pub(crate) state: ConnState,
-    /// Why it broke, or "".
+    /// Why the connection broke; empty if it did not.
     pub(crate) cause: &'static str,
-    /// With the start values of the present life.
+    /// Configuration, with the start values of the present life.
     pub(crate) config: Config,
-    /// A packet of the peer has been accepted in this life.
+    /// The core has accepted a packet of the peer in this life. Always true of SUPERp-lite.
     pub(crate) heard: bool,
-    /// Bytes of the longest packet now.
+    /// Longest packet that the core makes now, in bytes from the PDL header on.
     pub(crate) mtu: u32,
-    /// Whether the extensions are used, when that is known.
+    /// Whether the connection uses the extensions [proto 7]. `None`: the peer has not said yet
+    /// whether it has them.
     pub(crate) ext: Option<bool>,
 }
 
-/// Counters of the module's own, beside [`Stats`].
+/// Counters of a connection: those of the core, and those of the module.
 #[derive(Copy, Clone, Default)]
 pub(crate) struct ConnStats {
     pub(crate) proto: Stats,
+    /// Messages that local queue pairs have posted.
     pub(crate) tx_messages: u64,
+    /// Messages, and immediates of writes, that local queue pairs have accepted.
     pub(crate) rx_messages: u64,
+    /// Writes, reads and atomics that local queue pairs have posted.
     pub(crate) tx_writes: u64,
     pub(crate) tx_reads: u64,
     pub(crate) tx_atomics: u64,
+    /// Atomics of the peer that were carried out.
     pub(crate) rx_atomics: u64,
+    /// Bytes that the peer has written to regions, receive contexts included.
     pub(crate) rx_write_bytes: u64,
+    /// Bytes that the peer has asked to read.
     pub(crate) rx_read_bytes: u64,
+    /// Accesses of the peer that were refused.
     pub(crate) access_violations: u64,
-    /// Messages refused because the socket's buffer was full; the sender repeats them.
+    /// Messages that local queue pairs refused for want of a buffer. The sender repeats them.
     pub(crate) rx_no_buffer: u64,
-    /// Own messages that the peer refused so, and that were repeated.
+    /// Messages of this end that are repeated, because the peer refused them for want of a buffer
+    /// or because they followed such a message.
     pub(crate) tx_no_buffer: u64,
+    /// Packets that no path could send.
     pub(crate) tx_path_errors: u64,
+    /// Packets that were not built for want of memory. They count as lost.
     pub(crate) tx_no_memory: u64,
-    /// Receive window advertised last, packets.
+    /// Receive window that was advertised last, in packets.
     pub(crate) rx_window: u64,
 }
 
-/// Posts that are so far from each other, ns, are rare: longer than a timer waits as a rule.
-const RARE: u64 = 5_000_000;
+/// Posts that are further apart than this, in ns, are sparse: the gap is longer than the timer
+/// usually waits. See [`Inner::note_post`].
+const SPARSE_POST_GAP: u64 = 5_000_000;
 
-/// What the lock protects.
+/// State of a connection that `Conn::inner` protects. That lock is taken inside `Queue::consumer`
+/// and outside `Queue::inflight`; the whole order is in Documentation/architecture.md.
 struct Inner {
     state: ConnState,
     cause: &'static str,
-    /// The break has not yet been told to the queue pairs.
-    untold: Option<Code>,
-    /// Large, and made on the stack: in its own place, so that nothing else that is made there comes on top.
+    /// Code of a break that the queue pairs do not know yet. [`Conn::unlock`] notifies them.
+    unnotified_break: Option<Code>,
+    /// The protocol core. It is several kilobytes large. `core()` builds it in a stack frame of its
+    /// own and moves it here.
     proto: KBox<Connection<Kernel>>,
     flows: flow::Flows,
     rx: receiver::Receiver,
     paths: paths::Paths,
-    /// Counters; `proto` is unused here.
+    /// Counters. `proto` and `rx_window` are unused here: [`Conn::stats`] takes them from the core.
     stats: ConnStats,
-    /// When the timer fires, ns; `u64::MAX`: not armed.
-    armed: u64,
-    /// What is on its way to the device.
-    out: out::TxQueue,
-    /// End of the next pause of a flow, ns; `u64::MAX`: none.
+    /// Time at which the timer expires, in ns. `u64::MAX` if it is not armed.
+    timer_expires: u64,
+    /// Packets on their way to the device.
+    tx_queue: out::TxQueue,
+    /// Time at which the first paused flow may send again, in ns. `u64::MAX` if no flow is paused.
     resume: u64,
-    /// When something was posted last, ns.
+    /// Time of the last post, in ns.
     last_post: u64,
-    /// Entropy of the packet sent last.
-    sprayed: u16,
-    /// When this connection was last active, for the node's receive budget, and when to ask for its
-    /// part again, ns.
+    /// Entropy of the burst that was sent last. 0 unless the connection sprays.
+    entropy: u16,
+    /// When this connection received something last, for the node's receive budget.
     activity: Activity,
+    /// Time from which on the connection asks for its share of that budget again, in ns.
     budget_due: u64,
-    /// The life before ended in a soft shutdown: requests wait for the start of this one.
+    /// The life before ended in a soft shutdown. Its works, and new ones, wait until this life is
+    /// started.
     restarting: bool,
-    /// What has still to complete, of a life that has ended.
+    /// What is left to complete and to free of a life that has ended.
     ending: ending::Ending,
 }
 
@@ -191,30 +213,36 @@ struct Inner {
 pub(crate) struct Conn {
     resources: Arc<Resources>,
     identity: Identity,
+    /// Whether `Inner::state` is `Established`, for readers without the lock.
     established: Atomic<bool>,
-    /// [`Connection::ext`] for those without the lock; until the peer has said so, it is expected to have them.
+    /// Copy of [`Connection::ext`] for readers without the lock. True also as long as the peer has
+    /// not said whether it has the extensions.
     ext: Atomic<bool>,
     #[pin]
     inner: SpinLockBh<Inner>,
     #[pin]
     timer: Timer<Conn>,
-    /// Lives end and begin one after the other.
+    /// Serialises the end of a life and the begin of the next. Taken outside of `inner`.
     #[pin]
     life: Mutex<()>,
+    /// Runs `complete_abandoned()` on the module's workqueue.
     #[pin]
-    ending: WorkStruct<Conn>,
+    ending_work: WorkStruct<Conn>,
 }
 
 fn no_memory(_: AllocError) -> Refusal {
     Refusal::new(ENOMEM, c"no memory for the connection's windows")
 }
 
-/// A core. It is some kilobytes on the stack, which nothing else should be on top of.
+/// Allocates and builds a protocol core. Process context; may sleep.
+///
+/// The core takes several kilobytes of stack until it is moved to its allocation. `inline(never)`
+/// gives these a frame of their own, which is gone before anything else is built.
 #[inline(never)]
 fn core(config: &Config) -> Result<KBox<Connection<Kernel>>, Refusal> {
-    let place = KBox::new_uninit(GFP_KERNEL).map_err(no_memory)?;
+    let uninit = KBox::new_uninit(GFP_KERNEL).map_err(no_memory)?;
     match Connection::new(config, timer::now()) {
-        Ok(proto) => Ok(KBox::write(place, proto)),
+        Ok(proto) => Ok(KBox::write(uninit, proto)),
         Err(NewError::Config(_)) => Err(Refusal::new(
             EINVAL,
             c"a connection parameter is out of range",
@@ -223,8 +251,8 @@ fn core(config: &Config) -> Result<KBox<Connection<Kernel>>, Refusal> {
     }
 }
 
-/// Everything that a fresh life of a connection needs, allocated outside the lock.
-fn fresh(
+/// Allocates what a new life of a connection needs. Process context, without `Conn::inner`.
+fn new_life(
     config: &Config,
 ) -> Result<(KBox<Connection<Kernel>>, flow::Flows, receiver::Receiver), Refusal> {
     let proto = core(config)?;
@@ -234,18 +262,22 @@ fn fresh(
 }
 
 impl Conn {
-    /// A connection in state `Created`, not yet in any table. `paths` are those of
-    /// [`Identity::paths`]. Process context.
+    /// Creates a connection in state `Created`, which is in no table yet. `paths` are those of
+    /// [`Identity::paths`], in the same order. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: a parameter is out of range. `ENOMEM`.
     pub(crate) fn new(
         resources: Arc<Resources>,
         identity: Identity,
         paths: KVec<Path>,
     ) -> Result<Arc<Conn>, Refusal> {
-        let (proto, flows, rx) = fresh(&identity.config)?;
+        let (proto, flows, rx) = new_life(&identity.config)?;
         let ext = proto.ext() != Some(false);
         let paths = paths::Paths::new(&identity, paths, proto.psn_slots())
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's paths"))?;
-        let out = out::TxQueue::new()
+        let tx_queue = out::TxQueue::new()
             .map_err(|_| Refusal::new(ENOMEM, c"no memory for the connection's packets"))?;
         Arc::pin_init(
             try_pin_init!(Conn {
@@ -256,17 +288,17 @@ impl Conn {
                 inner <- new_spinlock_bh!(Inner {
                     state: ConnState::Created,
                     cause: "",
-                    untold: None,
+                    unnotified_break: None,
                     proto,
                     flows,
                     rx,
                     paths,
                     stats: ConnStats::default(),
-                    armed: u64::MAX,
-                    out,
+                    timer_expires: u64::MAX,
+                    tx_queue,
                     resume: u64::MAX,
                     last_post: 0,
-                    sprayed: 0,
+                    entropy: 0,
                     activity: Activity::default(),
                     budget_due: 0,
                     restarting: false,
@@ -274,7 +306,7 @@ impl Conn {
                 }, "superp_conn"),
                 timer <- Timer::new(),
                 life <- new_mutex!((), "superp_conn_life"),
-                ending <- new_work!("superp_conn_ending"),
+                ending_work <- new_work!("superp_conn_ending"),
             }),
             GFP_KERNEL,
         )
@@ -286,17 +318,18 @@ impl Conn {
         self.identity.cid.into()
     }
 
-    /// What it was made of.
+    /// What is fixed for the connection.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The peer's address.
+    /// Address of the peer, on the first path.
     pub(crate) fn remote(&self) -> [u8; 16] {
         self.identity.remote
     }
 
-    /// Whether it uses the extension opcodes [proto 7], as far as is known.
+    /// Whether the connection uses the extensions [proto 7]. True also as long as the peer has not
+    /// said whether it has them. Any context.
     pub(crate) fn ext(&self) -> bool {
         self.ext.load(Relaxed)
     }
@@ -306,35 +339,38 @@ impl Conn {
         self.identity.config.ordered_tx && self.identity.config.ordered_rx
     }
 
-    /// `SUPERP_QP_F_*`: what queue pairs may know of it.
+    /// Properties of the connection for programs, as bits `SUPERP_QP_F_*`.
     pub(crate) fn qp_flags(&self) -> u32 {
         let flag = |set, flag| if set { flag } else { 0 };
         flag(self.ext(), uapi::SUPERP_QP_F_EXT) | flag(self.ordered(), uapi::SUPERP_QP_F_ORDERED)
     }
 
-    /// Whether local requests are taken. A snapshot.
+    /// Whether the connection is in state `Established`. The answer may be stale when it is used.
+    /// Any context.
     pub(crate) fn established(&self) -> bool {
         self.established.load(Relaxed)
     }
 
-    /// Does something while requests are taken, that is before queue pairs are told of an end; `None` if
-    /// they are not. Any context.
+    /// Runs `act` if the connection is in state `Established`, else returns `None`. `act` runs
+    /// under the connection's lock. When this life ends later, the notification of the queue pairs
+    /// sees what `act` has stored. Any context up to softirq.
     pub(crate) fn while_established<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let inner = self.inner.lock();
         (inner.state == ConnState::Established).then(act)
     }
 
-    /// Largest message, bytes.
+    /// Length of the longest message, in bytes.
     pub(crate) fn max_message(&self) -> u32 {
         if self.ext() {
             uapi::SUPERP_MAX_RING_MESSAGE
         } else {
-            let most = self.inner.lock().proto.max_request_len(&tx::STRICT_SEND);
-            u32::try_from(most).unwrap_or(u32::MAX)
+            let max_len = self.inner.lock().proto.max_request_len(&tx::STRICT_SEND);
+            u32::try_from(max_len).unwrap_or(u32::MAX)
         }
     }
 
-    /// Smallest message and smallest write, bytes [proto 2.6, 4.14].
+    /// Length of the shortest message and of the shortest write, in bytes [proto 2.6, 4.14]. 0 with
+    /// extensions.
     pub(crate) fn min_message(&self) -> u32 {
         if self.ext() {
             0
@@ -343,24 +379,25 @@ impl Conn {
         }
     }
 
-    /// How many requests of the same kind a packet has room for.
-    pub(crate) fn per_packet(&self, like: PackKey) -> u32 {
-        self.inner.lock().per_packet(like)
+    /// Requests with key `pack_key` that fit in one packet.
+    pub(crate) fn per_packet(&self, pack_key: PackKey) -> u32 {
+        self.inner.lock().per_packet(pack_key)
     }
 
-    /// Lengths of a message to a receive context, bytes: one transaction [proto 4.9].
+    /// Lengths of a message to a receive context, in bytes. The message must be one transaction
+    /// [proto 4.9].
     pub(crate) fn keyed_message(&self) -> RangeInclusive<u32> {
         let inner = self.inner.lock();
-        let most = inner.proto.max_request_len(&tx::KEYED_SEND);
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        inner.proto.min_request_len(&tx::KEYED_SEND)..=most.min(crate::qp::MAX_MESSAGE)
+        let max_len = inner.proto.max_request_len(&tx::KEYED_SEND);
+        let max_len = u32::try_from(max_len).unwrap_or(u32::MAX);
+        inner.proto.min_request_len(&tx::KEYED_SEND)..=max_len.min(crate::qp::MAX_MESSAGE)
     }
 
-    /// Takes requests from now on. Process context.
+    /// Starts the connection: local requests are sent from now on. Process context.
     ///
     /// # Errors
     ///
-    /// `EALREADY` when started, `ENOTCONN` when shut down, broken or removed.
+    /// `EALREADY`: the connection is started. `ENOTCONN`: it is shut down, broken or removed.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), Refusal> {
         let mut inner = self.inner.lock();
         match inner.state {
@@ -394,12 +431,12 @@ impl Conn {
         Ok(())
     }
 
-    /// Begins a soft shutdown: everything begun is completed, then Last NULL tells the peer, which is
-    /// expected to do the same. Process context; does not wait.
+    /// Begins a soft shutdown [proto 4.17]. Works that have begun are completed. Then Last NULL
+    /// tells the peer, which is expected to shut down as well. Process context; does not wait.
     ///
     /// # Errors
     ///
-    /// `EALREADY` when begun, `ENOTCONN` when broken or removed.
+    /// `EALREADY`: the connection is shut down. `ENOTCONN`: it is broken or removed.
     pub(crate) fn shut_down(self: &Arc<Self>) -> Result<(), Refusal> {
         let mut inner = self.inner.lock();
         match inner.state {
@@ -425,13 +462,13 @@ impl Conn {
         Ok(())
     }
 
-    /// Gives the connection a fresh life in state `Created`, with these start values. After a soft
-    /// shutdown the requests that wait are kept; otherwise everything pending completes as aborted.
-    /// Process context, sleeps.
+    /// Begins a new life in state `Created`, with these start values. After a soft shutdown the
+    /// works that wait are kept. Otherwise everything pending completes as aborted. Process
+    /// context; sleeps.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when its device is gone, `ENOMEM`.
+    /// `ENODEV`: the connection has no path left. `ENOMEM`.
     pub(crate) fn restart(self: &Arc<Self>, start: Start) -> Result<(), Refusal> {
         let _life = self.life.lock();
         let mut config = self.info().config;
@@ -443,14 +480,14 @@ impl Conn {
         }
         config.start_psn = start.psn.unwrap_or(config.start_psn);
         config.start_xid = start.xid.unwrap_or(config.start_xid);
-        let (proto, mut flows, rx) = fresh(&config)?;
-        let keep = self.inner.lock().state == ConnState::Quiescent;
-        if !keep {
+        let (proto, mut flows, rx) = new_life(&config)?;
+        let keep_requests = self.inner.lock().state == ConnState::Quiescent;
+        if !keep_requests {
             self.end_life();
         }
         let mut inner = self.inner.lock();
-        if keep {
-            inner.flows.begin_anew();
+        if keep_requests {
+            inner.flows.begin_peer_life();
         } else {
             core::mem::swap(&mut inner.flows, &mut flows);
         }
@@ -460,10 +497,10 @@ impl Conn {
             flows,
         );
         inner.state = ConnState::Created;
-        inner.restarting = keep;
+        inner.restarting = keep_requests;
         inner.budget_due = 0;
-        inner.armed = u64::MAX;
-        inner.out.clear();
+        inner.timer_expires = u64::MAX;
+        inner.tx_queue.clear();
         inner.resume = u64::MAX;
         drop(inner);
         drop(old);
@@ -471,24 +508,28 @@ impl Conn {
         Ok(())
     }
 
-    /// Drops what it keeps of a message to this queue pair. Process context.
-    pub(crate) fn forget_partial(&self, qpn: u32) {
+    /// Drops the received part of an unfinished message to queue pair `qpn`. Process context.
+    pub(crate) fn drop_partial(&self, qpn: u32) {
         let partial = self.inner.lock().rx.take_partial(qpn);
         drop(partial);
     }
 
-    /// What the node's receive budget knows of it. Any context.
+    /// When the connection was active last, for the node's receive budget. Any context up to
+    /// softirq.
     pub(crate) fn activity(&self) -> Activity {
         self.inner.lock().activity
     }
 
-    /// Queues a work and sends what can be sent. Any order of calls is the order on the wire.
-    /// Process context; does not wait.
+    /// Queues a work and sends what can be sent. Works of one flow start in the order of these
+    /// calls. Process context; does not wait.
     ///
     /// # Errors
     ///
-    /// `ENOTCONN`: not started. `ECONNRESET`: broken or removed. `ENOMEM`. While the connection is
-    /// shut down softly, and restarted after that, works wait.
+    /// `ENOTCONN`: the connection is not started. `ECONNRESET`: it is broken or removed. `ENOMEM`:
+    /// no memory for one more flow.
+    ///
+    /// A connection that is shut down softly, or reset after that, accepts works and lets them
+    /// wait.
     pub(crate) fn post(self: &Arc<Self>, work: ListArc<Work>) -> Result {
         let mut works = List::new();
         works.push_back(work);
@@ -499,7 +540,7 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// As [`Conn::post`]; what is left in `works` was not taken.
+    /// Those of [`Conn::post`]. Works that are still in `works` were not queued.
     pub(crate) fn post_all(self: &Arc<Self>, works: &mut List<Work>) -> Result {
         loop {
             let mut inner = self.inner.lock();
@@ -519,32 +560,33 @@ impl Conn {
                 inner.flows.push(slot, work);
             }
             let now = timer::now();
-            let rare = inner.posted(now);
+            let sparse = inner.note_post(now);
             self.advance(&mut inner, now);
-            if !rare {
+            if !sparse {
                 self.set_timer(&mut inner, now);
             }
-            let wanted = inner.flows.wanted();
+            let plan = inner.flows.growth_plan();
             self.unlock(inner);
-            if rare {
-                // Over a link within this machine the answer has come with the unlocking.
+            if sparse {
+                // Unlocking ran pending softirqs. Over a link within this machine the answer has
+                // come in them, and often there is nothing left to wait for.
                 self.set_timer(&mut self.inner.lock(), timer::now());
             }
             if works.is_empty() {
                 return Ok(());
             }
-            let mut room = flow::Room::new(wanted)?;
-            self.inner.lock().flows.grow(&mut room);
+            let mut growth = flow::FlowsGrowth::new(plan)?;
+            self.inner.lock().flows.grow(&mut growth);
         }
     }
 
-    /// Drains the core, and sets the timer; to be called after everything that changes it.
+    /// Drains the core and sets the timer. The caller has changed the core, and holds `inner`.
     fn run(self: &Arc<Self>, inner: &mut Inner, now: u64) {
         self.advance(inner, now);
         self.set_timer(inner, now);
     }
 
-    /// Has the core do all that it can do now.
+    /// Submits, sends and handles events until the core has nothing more to do now.
     fn advance(&self, inner: &mut Inner, now: u64) {
         let ext = inner.proto.ext() != Some(false);
         if self.ext() != ext {
@@ -553,9 +595,9 @@ impl Conn {
         loop {
             let submitted = inner.submit(now);
             let sent = self.transmit(inner, now);
-            // Last: also sending makes events, when a packet has gone out too often.
+            // Events come last because sending makes some: a packet may have been sent too often.
             let changed = self.events(inner, now);
-            // What has been sent has made room for more.
+            // Packets that were sent have made room for more requests.
             let more = (submitted || sent) && inner.flows.first_ready().is_some();
             if !changed && !more {
                 break;
@@ -563,17 +605,18 @@ impl Conn {
         }
     }
 
-    /// Has the timer fire when something is due, or before.
+    /// Arms the timer for the next thing that is due. The timer may expire earlier, and once too
+    /// often.
     fn set_timer(self: &Arc<Self>, inner: &mut Inner, now: u64) {
-        let wanted = inner.due();
-        // A timer that fires early is cheaper than one moved with every packet.
-        if wanted < inner.armed && inner.state != ConnState::Removed {
-            inner.armed = wanted;
-            self.timer.start_abs(self, now, wanted);
+        let expires = inner.due();
+        // A timer that expires early is cheaper than one that every packet moves.
+        if expires < inner.timer_expires && inner.state != ConnState::Removed {
+            inner.timer_expires = expires;
+            self.timer.start_abs(self, now, expires);
         }
     }
 
-    /// Sees to every event of the core.
+    /// Handles every event of the core. Returns whether there was one.
     fn events(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
         while let Some(event) = inner.proto.poll_event() {
@@ -606,22 +649,23 @@ impl Conn {
                 values: [report.value.into(), report.low.into(), report.high.into()],
             }),
             proto::Event::Broken(proto::BrokenCause::PeerDead { .. }) => {
-                self.broken(inner, "the peer does not answer", Code::ABORTED_BROKEN);
+                self.set_broken(inner, "the peer does not answer", Code::ABORTED_BROKEN);
             }
             proto::Event::Broken(proto::BrokenCause::TransactionTimeout { .. }) => {
                 let cause = "a transaction took longer than tal_transaction_timeout";
-                self.broken(inner, cause, Code::ABORTED_TIMEOUT);
+                self.set_broken(inner, cause, Code::ABORTED_TIMEOUT);
             }
         }
     }
 
-    /// Tells that the connection exists.
+    /// Notifies listeners that the connection was created.
     pub(crate) fn tell_created(&self) {
         self.tell_state(ConnState::Created, "");
     }
 
-    /// Breaks the connection when its packets no longer fit any path: what is under way was cut to
-    /// the old size, and would be lost for ever. Over UDP it goes in fragments, and what follows is shorter.
+    /// Breaks a SUNH connection whose packets fit no path any more. Packets under way keep their
+    /// length [proto 2.8] and would be lost for ever. Over UDP, IP sends them in fragments, and the
+    /// core cuts later ones shorter. Process context.
     pub(crate) fn check_mtu(self: &Arc<Self>) {
         let fits = {
             let inner = self.inner.lock();
@@ -645,13 +689,13 @@ impl Conn {
         });
     }
 
-    fn tell_queue_pairs(&self, code: Code) {
+    fn notify_queue_pairs(&self, code: Code) {
         for (_, qp) in self.resources.qps().iter() {
             qp.broken(self.cid(), code);
         }
     }
 
-    /// A snapshot for netlink.
+    /// A snapshot of the connection. Any context up to softirq.
     pub(crate) fn info(&self) -> ConnInfo {
         let inner = self.inner.lock();
         ConnInfo {
@@ -664,7 +708,7 @@ impl Conn {
         }
     }
 
-    /// A snapshot of the counters.
+    /// A snapshot of the counters. Any context up to softirq.
     pub(crate) fn stats(&self) -> ConnStats {
         let inner = self.inner.lock();
         ConnStats {
@@ -675,28 +719,28 @@ impl Conn {
     }
 }
 
-/// Adds to a counter.
 fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }
 
-/// The offset in its work of a transaction's first byte: the lower half of its token.
-fn first_byte(token: u64) -> u64 {
+/// Offset of a transaction's first byte in its work, in bytes: the lower half of the token. The
+/// upper half is the index of the active work.
+fn token_offset(token: u64) -> u64 {
     token & u64::from(u32::MAX)
 }
 
 impl Inner {
-    /// Something is posted. Whether that is rare, so that a timer that is set for it would serve nothing else, and
-    /// would have the connection visited again, often for nothing.
-    fn posted(&mut self, now: u64) -> bool {
+    /// Notes a post at `now`, in ns. Returns whether posts are sparse. A timer that is armed at
+    /// once would then serve this post alone, and would often expire for nothing.
+    fn note_post(&mut self, now: u64) -> bool {
         let last = core::mem::replace(&mut self.last_post, now);
-        now.saturating_sub(last) > RARE
+        now.saturating_sub(last) > SPARSE_POST_GAP
     }
 
-    /// When there is something to do, if nothing happens before, ns; `u64::MAX`: never.
+    /// Time of the next thing to do if nothing happens before, in ns. `u64::MAX`: there is none.
     fn due(&self) -> u64 {
-        // Nothing else can be sent before what waits.
-        let deadline = self.out.due().or_else(|| self.proto.deadline());
+        // Nothing is sent before the deferred packets, so only the time of their retry counts.
+        let deadline = self.tx_queue.due().or_else(|| self.proto.deadline());
         deadline.unwrap_or(u64::MAX).min(self.resume)
     }
 }
@@ -706,7 +750,7 @@ type Guard<'a> = GuardBh<'a, Inner>;
 impl TimerCallback for Conn {
     fn expired(this: &Arc<Self>) {
         let mut inner = this.inner.lock();
-        inner.armed = u64::MAX;
+        inner.timer_expires = u64::MAX;
         if inner.state == ConnState::Removed {
             return;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The SUPERp instance of one network namespace: its connections, ports and routes, and what
+//! The SUPERp instance of one network namespace: its connections, ports and routes, and what its
 //! connections share ([`Resources`]).
 
 mod conns;
@@ -36,7 +36,7 @@ pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
 
-/// How many objects a node has.
+/// Numbers of objects of a node.
 #[derive(Default)]
 pub(crate) struct NodeInfo {
     pub(crate) ports: u32,
@@ -45,40 +45,46 @@ pub(crate) struct NodeInfo {
     pub(crate) regions: u32,
 }
 
-/// What changes by configuration, under the node's mutex.
+/// Configuration that `Node::config` protects. That mutex is taken inside `Context::config` and
+/// RTNL, and outside `Conn::inner`; the whole order is in Documentation/architecture.md.
 pub(crate) struct Settings {
+    /// Socket that receives on UDP. `None`: no port serves UDP.
     udp: Option<UdpPort>,
+    /// IPv6 or v4-mapped address of the connection manager; `::` for none.
     cm_address: [u8; 16],
-    /// Connection ids that are not chosen yet.
+    /// Ids of removed connections, which are not chosen again for a while [proto 3.20].
     quarantine: Quarantine<Kernel>,
-    /// The namespace is going away.
-    gone: bool,
+    /// The namespace or the module goes away. Nothing is created any more.
+    exiting: bool,
 }
 
-/// See the module.
+/// The SUPERp instance of one network namespace.
 #[pin_data]
 pub(crate) struct Node {
     resources: Arc<Resources>,
     #[pin]
     config: Mutex<Settings>,
-    /// By ifindex.
+    /// Keyed by ifindex.
     #[pin]
     ports: RcuMap<Port>,
-    /// By local connection id.
+    /// Keyed by local connection id.
     #[pin]
     conns: RcuMap<Conn>,
-    /// SUPERp-lite, which has no ids in packets: by the peer's SUNH address [proto 6].
+    /// SUPERp-lite connections, keyed by the peer's SUNH address: packets carry no connection id
+    /// [proto 6].
     #[pin]
     lite: RcuMap<Conn>,
-    /// By SUNH address.
+    /// Keyed by SUNH address.
     #[pin]
     routes: RcuMap<Route>,
+    /// Whether the node forwards.
     forwarding: Atomic<bool>,
+    /// Packets forwarded so far.
     forwarded: Atomic<u64>,
 }
 
 impl Node {
-    /// A node without ports. Process context.
+    /// Creates a node without ports. Process context.
     pub(crate) fn new(net: Net) -> Result<Arc<Node>> {
         Arc::pin_init(
             try_pin_init!(Node {
@@ -87,7 +93,7 @@ impl Node {
                     udp: None,
                     cm_address: [0; 16],
                     quarantine: Quarantine::new(),
-                    gone: false,
+                    exiting: false,
                 }, "superp_node"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
@@ -100,11 +106,12 @@ impl Node {
         )
     }
 
-    /// Ends everything: the namespace goes away, or the module. Process context.
+    /// Removes everything of the node: the namespace goes away, or the module. Process context;
+    /// sleeps.
     pub(crate) fn exit(&self) {
         let udp = {
             let mut config = self.config.lock();
-            config.gone = true;
+            config.exiting = true;
             config.udp.take()
         };
         drop(udp);
@@ -129,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Address of the connection manager; `::` for none.
+    /// Address of the connection manager, IPv6 or v4-mapped; `::` for none. Process context.
     pub(crate) fn cm_address(&self) -> [u8; 16] {
         self.config.lock().cm_address
     }
@@ -138,7 +145,12 @@ impl Node {
         self.config.lock().cm_address = addr;
     }
 
-    /// Sets a parameter, whose range the caller has checked.
+    /// Sets a parameter, whose range the caller has checked. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: the parameter cannot change while there are ports that serve UDP (`nh_udp_port`) or
+    /// connections (`nh_num_caddr_bits`).
     pub(crate) fn param_set(&self, id: ParamId, value: u64) -> Result<(), Refusal> {
         let config = self.config.lock();
         if id == params::UDP_PORT && config.udp.is_some() {
@@ -157,18 +169,18 @@ impl Node {
         Ok(())
     }
 
-    /// Takes `qp` from the reach of peers; a packet that has found it already may still ask it.
-    /// Process context.
+    /// Unbinds `qp`, so that peers cannot reach it. A packet that has found the queue pair before
+    /// may still use it. Process context.
     pub(crate) fn qp_unbind(&self, qp: &Qp) {
         if let Some(qpn) = self.qps().unbind(qp) {
-            self.forget_partials(qpn);
+            self.drop_partials(qpn);
         }
     }
 
-    /// Takes several queue pairs from the reach of peers. Process context, sleeps for a grace period,
-    /// once.
+    /// Unbinds several queue pairs, so that peers cannot reach them. Process context; sleeps for a
+    /// grace period, which many queue pairs share.
     pub(crate) fn qp_unbind_each(&self, qps: impl Iterator<Item = Arc<Qp>>) {
-        self.qps().unbind_each(qps, |qpn| self.forget_partials(qpn));
+        self.qps().unbind_each(qps, |qpn| self.drop_partials(qpn));
     }
 }
 
@@ -180,7 +192,7 @@ impl Deref for Node {
     }
 }
 
-/// How many there are: `Iterator::count` can panic.
+/// Counts items. `Iterator::count` would panic on overflow.
 fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     items.fold(0, |n, _| n.saturating_add(1))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parameters of a node [proto 8]: those of connections, which a connection may override, and the
-//! node's own.
+//! Parameters of a node [proto 8]: defaults of its connections, which each connection may override,
+//! and the node's own.
 
 use kernel::{
     prelude::*,
@@ -10,32 +10,32 @@ use kernel::{
 
 use crate::proto::{Config, Param, PARAMS};
 
-/// Whom a parameter is for.
+/// What a parameter applies to.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Default of connections made later.
+    /// Connections. The node's value is the default of those that are created later.
     Conn,
-    /// The node.
+    /// The node itself.
     Node,
 }
 
-/// A parameter, by its place in [`PARAMS`].
+/// A parameter: its index in [`PARAMS`].
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) struct ParamId(usize);
 
-/// How many there are.
 const COUNT: usize = PARAMS.len();
 
-/// The place of a parameter that the module itself uses; the end of the table for none.
-const fn place(name: &str) -> ParamId {
+/// The parameter `name`. An unknown name gives an index past the end, which the assertions below
+/// refuse at build time.
+const fn id_of(name: &str) -> ParamId {
     let mut i = 0;
-    while i < COUNT && !same(PARAMS[i].name.as_bytes(), name.as_bytes()) {
+    while i < COUNT && !bytes_eq(PARAMS[i].name.as_bytes(), name.as_bytes()) {
         i += 1;
     }
     ParamId(i)
 }
 
-const fn same(a: &[u8], b: &[u8]) -> bool {
+const fn bytes_eq(a: &[u8], b: &[u8]) -> bool {
     let mut i = 0;
     while i < a.len() && i < b.len() && a[i] == b[i] {
         i += 1;
@@ -43,23 +43,23 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     i == a.len() && i == b.len()
 }
 
-pub(crate) const CONNS_PER_XPU: ParamId = place("pdl_conns_per_xpu");
-pub(crate) const RECEIVE_BUDGET: ParamId = place("pdl_receive_budget");
-pub(crate) const BUDGET_STATIC: ParamId = place("pdl_budget_static");
-pub(crate) const UDP_PORT: ParamId = place("nh_udp_port");
-pub(crate) const NUM_CADDR_BITS: ParamId = place("nh_num_caddr_bits");
-pub(crate) const HOP_LIMIT: ParamId = place("nh_hop_limit");
+pub(crate) const CONNS_PER_XPU: ParamId = id_of("pdl_conns_per_xpu");
+pub(crate) const RECEIVE_BUDGET: ParamId = id_of("pdl_receive_budget");
+pub(crate) const BUDGET_STATIC: ParamId = id_of("pdl_budget_static");
+pub(crate) const UDP_PORT: ParamId = id_of("nh_udp_port");
+pub(crate) const NUM_CADDR_BITS: ParamId = id_of("nh_num_caddr_bits");
+pub(crate) const HOP_LIMIT: ParamId = id_of("nh_hop_limit");
 
 static_assert!(CONNS_PER_XPU.0 < COUNT && UDP_PORT.0 < COUNT);
 static_assert!(RECEIVE_BUDGET.0 < COUNT && BUDGET_STATIC.0 < COUNT);
 static_assert!(NUM_CADDR_BITS.0 < COUNT && HOP_LIMIT.0 < COUNT);
 
-/// The `i`th parameter.
+/// The parameter at index `i` of [`PARAMS`].
 pub(crate) fn nth(i: usize) -> Option<ParamId> {
     (i < COUNT).then_some(ParamId(i))
 }
 
-/// The parameter of this name.
+/// The parameter `name`.
 pub(crate) fn by_name(name: &[u8]) -> Option<ParamId> {
     PARAMS
         .iter()
@@ -68,13 +68,14 @@ pub(crate) fn by_name(name: &[u8]) -> Option<ParamId> {
 }
 
 impl ParamId {
-    /// What it is.
+    /// Name, range, default, unit and description.
     pub(crate) fn spec(self) -> &'static Param {
-        // Ids come from this file only, so there is one; the first stands in for none.
+        // This file makes all ids, and each is in range. The compiler does not know that, so the
+        // first parameter stands in.
         PARAMS.get(self.0).unwrap_or(&PARAMS[0])
     }
 
-    /// Whom it is for.
+    /// What the parameter applies to.
     pub(crate) fn scope(self) -> Scope {
         match Config::default().param(self.0) {
             Some(_) => Scope::Conn,
@@ -83,11 +84,11 @@ impl ParamId {
     }
 }
 
-/// The values in force in a node.
+/// The values that are in force in a node. Any context.
 pub(crate) struct Values([Atomic<u64>; COUNT]);
 
 impl Values {
-    /// Everything at its default.
+    /// Every parameter at its default.
     pub(crate) fn new() -> Values {
         Values(core::array::from_fn(|i| {
             Atomic::new(ParamId(i).spec().default)
@@ -104,7 +105,7 @@ impl Values {
         }
     }
 
-    /// A connection's configuration with these values.
+    /// The configuration of a new connection that overrides nothing.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config::default();
         for i in 0..COUNT {
@@ -114,12 +115,13 @@ impl Values {
     }
 }
 
-/// Sets a parameter of one connection; `false` if it is not one.
+/// Sets a parameter of one connection, whose range the caller has checked. Returns `false` if it is
+/// no parameter of connections.
 pub(crate) fn config_set(config: &mut Config, id: ParamId, value: u64) -> bool {
     config.set_param(id.0, value)
 }
 
-/// A parameter of one connection.
+/// The value of a parameter of one connection. `None` if it is no parameter of connections.
 pub(crate) fn config_get(config: &Config, id: ParamId) -> Option<u64> {
     config.param(id.0)
 }

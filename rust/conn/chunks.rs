@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A table that grows under a lock: nothing in it is moved, and its memory comes from outside.
+//! A table that grows under a lock. Its memory is allocated outside of the lock, and entries never
+//! move.
 
 use kernel::{alloc::AllocError, prelude::*};
 
-/// Entries of a piece.
-const PIECE: usize = 16;
+/// Entries of a chunk.
+const CHUNK_LEN: usize = 16;
 
-/// Entries by index, in pieces of [`PIECE`].
+/// Entries by index, in chunks of [`CHUNK_LEN`].
 ///
 /// # Invariants
 ///
-/// Every piece but the last one in use is full.
+/// Every chunk before the last one in use is full.
 pub(super) struct Chunks<T> {
-    pieces: KVVec<KVVec<T>>,
+    chunks: KVVec<KVVec<T>>,
     len: usize,
 }
 
-/// Memory for more entries. What is in it after [`Chunks::grow`] is to be freed outside the lock.
+/// Memory for more entries. What [`Chunks::grow`] leaves in it is freed outside of the lock.
 pub(super) struct Growth<T> {
-    /// Empty; a larger table of pieces, if that was wanted.
-    pieces: KVVec<KVVec<T>>,
-    fresh: KVVec<KVVec<T>>,
+    /// A larger table of chunks, empty. It has no capacity if none is needed.
+    table: KVVec<KVVec<T>>,
+    /// New chunks, each empty.
+    chunks: KVVec<KVVec<T>>,
 }
 
-/// How much a table wants to grow.
+/// The memory that a table needs to grow.
 #[derive(Copy, Clone)]
-pub(super) struct Wanted {
-    fresh: usize,
-    /// Room in a new table of pieces; 0: none is needed.
-    pieces: usize,
+pub(super) struct GrowthPlan {
+    /// New chunks.
+    chunks: usize,
+    /// Capacity of a new table of chunks; 0: the old table has room.
+    table_capacity: usize,
 }
 
 impl<T> Chunks<T> {
     /// An empty table, without memory.
     pub(super) const fn new() -> Self {
         Chunks {
-            pieces: KVVec::new(),
+            chunks: KVVec::new(),
             len: 0,
         }
     }
@@ -45,73 +48,75 @@ impl<T> Chunks<T> {
         self.len
     }
 
-    /// Entries that there is memory for.
+    /// Entries that the table has memory for.
     pub(super) fn capacity(&self) -> usize {
-        self.pieces.len().saturating_mul(PIECE)
+        self.chunks.len().saturating_mul(CHUNK_LEN)
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&T> {
-        self.pieces.get(index / PIECE)?.get(index % PIECE)
+        self.chunks.get(index / CHUNK_LEN)?.get(index % CHUNK_LEN)
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.pieces.get_mut(index / PIECE)?.get_mut(index % PIECE)
+        self.chunks
+            .get_mut(index / CHUNK_LEN)?
+            .get_mut(index % CHUNK_LEN)
     }
 
-    /// Adds an entry, where there is memory, and gives its index.
+    /// Appends an entry and returns its index. `None`: the table has no memory for it.
     pub(super) fn push(&mut self, entry: T) -> Option<usize> {
         let index = self.len;
-        let piece = self.pieces.get_mut(index / PIECE)?;
-        piece.push_within_capacity(entry).ok()?;
+        let chunk = self.chunks.get_mut(index / CHUNK_LEN)?;
+        chunk.push_within_capacity(entry).ok()?;
         self.len = index.saturating_add(1);
         Some(index)
     }
 
-    /// What makes room for `more` entries.
-    pub(super) fn wanted(&self, more: usize) -> Wanted {
-        let fresh = more.div_ceil(PIECE);
-        let pieces = self.pieces.len().saturating_add(fresh);
-        Wanted {
-            fresh,
-            pieces: match pieces > self.pieces.capacity() {
-                // Only pointers are moved, and seldom.
-                true => pieces.saturating_mul(2),
+    /// The memory that the table needs for `entries` more entries than its capacity.
+    pub(super) fn growth_plan(&self, entries: usize) -> GrowthPlan {
+        let chunks = entries.div_ceil(CHUNK_LEN);
+        let table_len = self.chunks.len().saturating_add(chunks);
+        GrowthPlan {
+            chunks,
+            table_capacity: match table_len > self.chunks.capacity() {
+                // Doubling makes moves rare. A move copies pointers to chunks, no entries.
+                true => table_len.saturating_mul(2),
                 false => 0,
             },
         }
     }
 
-    /// Takes memory over. What it cannot use stays in `growth`.
+    /// Takes over the memory of `growth`. What the table cannot use stays there.
     pub(super) fn grow(&mut self, growth: &mut Growth<T>) {
-        if growth.pieces.capacity() > self.pieces.capacity() {
-            for piece in self.pieces.drain_all() {
-                // There is room: the capacity was compared.
-                let _ = growth.pieces.push_within_capacity(piece);
+        if growth.table.capacity() > self.chunks.capacity() {
+            for chunk in self.chunks.drain_all() {
+                // This cannot fail: the new table is larger.
+                let _ = growth.table.push_within_capacity(chunk);
             }
-            core::mem::swap(&mut self.pieces, &mut growth.pieces);
+            core::mem::swap(&mut self.chunks, &mut growth.table);
         }
-        while self.pieces.len() < self.pieces.capacity() {
-            let Some(piece) = growth.fresh.pop() else {
+        while self.chunks.len() < self.chunks.capacity() {
+            let Some(chunk) = growth.chunks.pop() else {
                 break;
             };
-            // There is room.
-            let _ = self.pieces.push_within_capacity(piece);
+            // This cannot fail: the loop condition compares the capacity.
+            let _ = self.chunks.push_within_capacity(chunk);
         }
     }
 }
 
 impl<T> Growth<T> {
-    /// Allocates what is wanted. Process context.
-    pub(super) fn new(wanted: Wanted) -> Result<Self, AllocError> {
-        let mut fresh = KVVec::with_capacity(wanted.fresh, GFP_KERNEL)?;
-        for _ in 0..wanted.fresh {
-            let piece = KVVec::with_capacity(PIECE, GFP_KERNEL_ACCOUNT)?;
-            // There is room: it was just allocated.
-            let _ = fresh.push_within_capacity(piece);
+    /// Allocates the memory of a plan. Process context; may sleep.
+    pub(super) fn new(plan: GrowthPlan) -> Result<Self, AllocError> {
+        let mut chunks = KVVec::with_capacity(plan.chunks, GFP_KERNEL)?;
+        for _ in 0..plan.chunks {
+            let chunk = KVVec::with_capacity(CHUNK_LEN, GFP_KERNEL_ACCOUNT)?;
+            // This cannot fail: the capacity is `plan.chunks`.
+            let _ = chunks.push_within_capacity(chunk);
         }
         Ok(Growth {
-            pieces: KVVec::with_capacity(wanted.pieces, GFP_KERNEL_ACCOUNT)?,
-            fresh,
+            table: KVVec::with_capacity(plan.table_capacity, GFP_KERNEL_ACCOUNT)?,
+            chunks,
         })
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a life of a connection ends. There may be very many requests that it has not begun: they complete
-//! without its lock, and in process context.
+//! The end of a life of a connection. Very many works may wait that have not begun. They complete
+//! in process context, without the connection's lock.
 
 use kernel::{
     list::List,
@@ -16,21 +16,23 @@ use crate::{
     qp::work::Work,
 };
 
-/// Flows that are looked at while the lock is held once.
-const FLOWS: usize = 512;
-/// Works that complete before others may have the processor.
-const WORKS: usize = 128;
+/// Most flows that are visited while the lock is held once.
+const FLOWS_PER_LOCK: usize = 512;
+/// Works that complete between two calls of `resched()`.
+const WORKS_PER_RESCHED: usize = 128;
 
-/// What has not completed yet of what a connection had taken.
+/// What is left to complete and to free of a life that has ended.
 pub(super) struct Ending {
+    /// Flows with works that had not begun.
     flows: Abandoned,
+    /// Works that had begun, and have no transaction under way.
     works: List<Work>,
-    /// What the receiving half kept.
+    /// Held packets and unfinished messages of the receiving half.
     rx: Option<Receiver>,
 }
 
 impl Ending {
-    /// Nothing.
+    /// Nothing is left.
     pub(super) fn none() -> Self {
         Ending {
             flows: Abandoned::none(),
@@ -41,8 +43,9 @@ impl Ending {
 }
 
 impl Inner {
-    /// Takes away what has not been submitted, for [`Conn::complete_abandoned`]. The core completes
-    /// the rest. No request is taken any more in this life, and no packet.
+    /// Moves what has not been submitted to `ending`, for [`Conn::complete_abandoned`]. The core
+    /// completes the transactions under way. In this life no work and no packet is accepted any
+    /// more.
     pub(super) fn abandon(&mut self) {
         if self.ending.flows.is_done() {
             self.ending.flows = self.flows.abandon();
@@ -55,13 +58,13 @@ impl Inner {
 }
 
 impl Conn {
-    /// Ends the present life: everything pending completes as aborted. Process context, sleeps.
+    /// Ends the present life: everything pending completes as aborted. Process context; sleeps.
     pub(crate) fn stop(self: &Arc<Self>) {
         let _life = self.life.lock();
         self.end_life();
     }
 
-    /// [`Conn::stop`], under the lock of the connection's lives.
+    /// Ends the present life, as [`Conn::stop`]. The caller holds `life`.
     pub(super) fn end_life(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         self.established.store(false, Relaxed);
@@ -70,87 +73,90 @@ impl Conn {
         inner.proto.stop();
         inner.abandon();
         self.run(&mut inner, timer::now());
-        inner.untold = None;
+        inner.unnotified_break = None;
         drop(inner);
         self.complete_abandoned();
-        // Nothing starts it in this state.
+        // `set_timer()` does not start the timer in state `Removed`.
         self.timer.cancel_sync();
-        self.tell_queue_pairs(Code::ABORTED_STOPPED);
+        self.notify_queue_pairs(Code::ABORTED_STOPPED);
         self.tell_state(ConnState::Removed, "");
     }
 
-    /// The connection is given up: nothing is taken any more, everything pending ends.
-    pub(super) fn broken(&self, inner: &mut Inner, cause: &'static str, code: Code) {
+    /// Enters state `Broken`: no work and no packet is accepted any more, and everything pending
+    /// ends. The caller holds `inner` and releases it by [`Conn::unlock`].
+    pub(super) fn set_broken(&self, inner: &mut Inner, cause: &'static str, code: Code) {
         if inner.state == ConnState::Broken || inner.state == ConnState::Removed {
             return;
         }
         self.established.store(false, Relaxed);
         inner.state = ConnState::Broken;
         inner.cause = cause;
-        inner.untold = Some(code);
+        inner.unnotified_break = Some(code);
         inner.abandon();
         self.tell_state(ConnState::Broken, cause);
     }
 
-    /// Breaks the connection from outside the protocol, e.g. when its device goes away.
+    /// Breaks the connection for a cause outside of the protocol, for example because its device
+    /// goes away. Process context.
     pub(crate) fn break_off(self: &Arc<Self>, cause: &'static str) {
         let mut inner = self.inner.lock();
         inner.proto.stop();
-        self.broken(&mut inner, cause, Code::ABORTED);
+        self.set_broken(&mut inner, cause, Code::ABORTED);
         self.run(&mut inner, timer::now());
         self.unlock(inner);
         self.close_paths();
     }
 
-    /// Lets go of the lock, then sees to what a break that happened under it leaves to be done.
+    /// Releases `inner`. If the connection broke under it, notifies the queue pairs, of which there
+    /// may be many, and queues [`Conn::complete_abandoned`]. Any context up to softirq.
     pub(super) fn unlock(self: &Arc<Self>, mut inner: Guard<'_>) {
-        let untold = inner.untold.take();
+        let unnotified_break = inner.unnotified_break.take();
         drop(inner);
-        if let Some(code) = untold {
-            self.tell_queue_pairs(code);
-            self.complete_abandoned_later();
+        if let Some(code) = unnotified_break {
+            self.notify_queue_pairs(code);
+            self.queue_complete_abandoned();
         }
     }
 
-    /// Completes what was abandoned, as aborted. Process context; gives way to others.
+    /// Completes abandoned works as aborted. Process context; reschedules now and then.
     fn complete_abandoned(&self) {
         loop {
             let mut works = List::new();
-            let (recycled, held) = {
+            let (done_flows, receiver) = {
                 let mut inner = self.inner.lock();
                 let ending = &mut inner.ending;
                 works.push_all_back(&mut ending.works);
-                ending.flows.take(FLOWS, &mut works);
+                ending.flows.take_works(FLOWS_PER_LOCK, &mut works);
                 let done = ending.flows.is_done();
-                let recycled =
+                let done_flows =
                     done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
-                (recycled, ending.rx.take())
+                (done_flows, ending.rx.take())
             };
-            drop(held);
+            drop(receiver);
             let mut completed = 0usize;
             while let Some(work) = works.pop_front() {
                 work.complete(Err(Code::ABORTED));
                 completed = completed.wrapping_add(1);
-                if completed % WORKS == 0 {
+                if completed % WORKS_PER_RESCHED == 0 {
                     defer::resched();
                 }
             }
             defer::resched();
-            if recycled.is_some() {
+            if done_flows.is_some() {
                 return;
             }
         }
     }
 
-    /// Has it done soon. Any context.
-    fn complete_abandoned_later(self: &Arc<Self>) {
-        // It fails if it is on its way already.
+    /// Queues [`Conn::complete_abandoned`] on the module's workqueue. Any context.
+    fn queue_complete_abandoned(self: &Arc<Self>) {
+        // It fails only if it is queued already.
         let _ = defer::queue().enqueue(self.clone());
     }
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Conn { self.ending }
+    impl HasWork<Self> for Conn { self.ending_work }
 }
 
 impl WorkItem for Conn {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flows: the requests of one connection towards one queue pair of the peer, in order.
+//! Flows: the works of one connection towards one queue pair of the peer, in order.
 //!
-//! Several sockets that talk to the same remote queue pair share its flow; a socket that talks to
-//! none has its own. A work with a fence waits until nothing of its flow is under way. Messages keep their
-//! order also when the peer refuses one for want of a buffer: everything it refused afterwards is put back
-//! in front, and the first message of the new run says `start`. It goes alone, to find out whether there
-//! is a buffer again. A peer without extensions cannot be told so, and on an unordered connection a later
-//! one could come first: there one message at a time is under way.
+//! Sockets and rings that talk to the same remote queue pair share its flow. A socket, or a queue
+//! pair of a ring, that talks to none has a flow of its own. A work with a fence waits until
+//! nothing of its flow is under way.
+//!
+//! Messages keep their order even if the peer refuses one for want of a buffer [proto 7]. Those
+//! that are refused after it go back to the front of the flow. The first message of this run
+//! carries `start`, and goes alone, to find out whether there is a buffer again. Two kinds of
+//! connection have one message at a time under way instead: a peer without extensions does not know
+//! `start`, and on an unordered connection a later message could arrive first.
 
 use core::iter;
 
@@ -23,65 +26,69 @@ use super::{
 };
 use crate::qp::work::{FlowId, PackKey, Ticket, Work, WorkOp};
 
-/// No flow, no active work.
+/// Index of no flow, and of no active work.
 const NIL: u32 = u32::MAX;
-/// First pause after a refusal, ns.
+/// First pause after a refusal, in ns.
 const BACKOFF_MIN: u64 = 100_000;
-/// Longest pause, ns.
+/// Longest pause after a refusal, in ns.
 const BACKOFF_MAX: u64 = 20_000_000;
-/// Between two looks at the flows that pause, so many ns for each of them: many must not take all the
-/// time that there is.
-const LOOK: u64 = 200;
+/// Least time between two scans of the paused flows, in ns for each of them. It keeps scans of many
+/// flows from using up the processor.
+const SCAN_GAP: u64 = 200;
 
-/// One flow; see the module. Its slot is free when nothing is queued or under way.
+/// One flow. Its slot is free if nothing is queued or under way.
 pub(super) struct Flow {
     id: FlowId,
     queue: List<Work>,
-    /// Refused works in their order, until all messages under way have ended.
+    /// Refused messages in their order, until no message is under way.
     refused: List<Work>,
-    /// The partly submitted work.
+    /// Index of the active work that is partly submitted.
     current: Option<u32>,
     /// Messages under way.
-    sends: u32,
+    active_messages: u32,
     /// Works under way, messages included.
-    works: u32,
-    /// Those of them that would go again if the peer refused another one of their packet.
+    active_works: u32,
+    /// Works under way that are repeated if the peer refuses another work of their packet.
     shared: u32,
-    /// A message to a receive context is under way: no other follows before it ends.
+    /// A message to a receive context is under way. No message follows before it has ended.
     keyed: bool,
-    /// The next message is the first of a run.
+    /// The next message is the first of a run, and carries `start`.
     start: bool,
-    /// The peer had no buffer for the last message that ended.
+    /// The peer had no buffer for the message that ended last. Messages go one at a time.
     probing: bool,
+    /// Place of the next work in the order of the flow.
     next_order: u64,
+    /// Length of the next pause after a refusal, in ns.
     backoff: u64,
+    /// Time until which the flow pauses, in ns.
     not_before: u64,
     links: Links,
 }
 
-/// The lists that a flow is on, by the index of the one that follows. They are singly linked: a flow
-/// that should no longer be on one is passed over, or taken off, when its turn comes.
+/// The lists that a flow is on. Each names the next flow by its index. The lists are singly linked:
+/// a flow that does not belong on one any more is skipped, or taken off, when its turn comes.
 #[derive(Copy, Clone)]
 struct Links {
-    /// The first flow of the bucket that has the index of this slot: whether or not this flow is in it.
-    bucket: u32,
-    /// Next one of the same bucket.
-    next: u32,
-    /// In the list of ready flows.
+    /// First flow of the bucket that has the number of this slot. This slot's own flow may be in
+    /// another bucket.
+    bucket_head: u32,
+    /// Next flow of the bucket that this flow is in.
+    next_in_bucket: u32,
+    /// On the list of ready flows.
     ready: bool,
     next_ready: u32,
-    /// In the list of flows that pause.
+    /// On the list of paused flows.
     paused: bool,
     next_paused: u32,
-    /// In the list of flows that may be free.
+    /// On the list of flows that may be free.
     free: bool,
     next_free: u32,
 }
 
 impl Links {
     const NONE: Links = Links {
-        bucket: NIL,
-        next: NIL,
+        bucket_head: NIL,
+        next_in_bucket: NIL,
         ready: false,
         next_ready: NIL,
         paused: false,
@@ -98,8 +105,8 @@ impl Flow {
             queue: List::new(),
             refused: List::new(),
             current: None,
-            sends: 0,
-            works: 0,
+            active_messages: 0,
+            active_works: 0,
             shared: 0,
             keyed: false,
             start: false,
@@ -112,132 +119,140 @@ impl Flow {
     }
 
     fn is_free(&self) -> bool {
-        self.works == 0 && self.queue.is_empty() && self.refused.is_empty()
+        self.active_works == 0 && self.queue.is_empty() && self.refused.is_empty()
     }
 
-    /// The work that is queued first, if it must not begin any more.
+    /// Takes the first work of the queue if it must not begin any more.
     fn take_flushed(&mut self) -> Option<ListArc<Work>> {
         let mut cursor = self.queue.cursor_front();
         let head = cursor.peek_next()?;
         head.is_flushed().then(|| head.remove())
     }
 
-    /// The work that is queued first, if it may start to share the packet of such ones: no message, so that
-    /// it has no place in their order. There is `room` for so many requests.
-    fn take_like(&mut self, first: &Work, like: PackKey, room: u32) -> Option<ListArc<Work>> {
+    /// Takes the first work of the queue if it may share the packet of `first`. Such works are no
+    /// messages, so they need no place in the order of messages. The packet has room for
+    /// `max_requests` more requests.
+    fn take_packable(
+        &mut self,
+        first: &Work,
+        pack_key: PackKey,
+        max_requests: u32,
+    ) -> Option<ListArc<Work>> {
         let mut cursor = self.queue.cursor_front();
         let head = cursor.peek_next()?;
-        if head.like() != Some(like) || head.fence && self.works > 0 {
+        if head.like() != Some(pack_key) || head.fence && self.active_works > 0 {
             return None;
         }
-        if u32::from(head.count()) > room || !head.ticket.shares(&first.ticket) {
+        if u32::from(head.count()) > max_requests || !head.ticket.shares(&first.ticket) {
             return None;
         }
         if head.is_flushed() {
             return None;
         }
-        self.works = self.works.saturating_add(1);
+        self.active_works = self.active_works.saturating_add(1);
         Some(head.remove())
     }
 }
 
 /// What a flow may start now.
 pub(super) enum Next {
-    /// Nothing queued, or the head must wait for something under way.
+    /// Nothing: the queue is empty, or its head waits for something under way.
     Nothing,
-    /// The head must wait until this time.
+    /// Nothing before this time, in ns.
     NotBefore(u64),
-    /// This work, taken from the queue; the flag is `start`.
+    /// This work, taken from the queue, and whether it carries `start`.
     Work(ListArc<Work>, bool),
-    /// This one, but it must not begin any more.
+    /// Nothing: this work, taken from the queue, must not begin any more.
     Flushed(ListArc<Work>),
 }
 
 /// A slot of the table of active works.
 enum Slot {
-    /// The next free one.
+    /// A free slot, with the index of the next one.
     Free(u32),
     Used(Active),
 }
 
-/// All flows of a connection, under its lock. Nothing here takes longer the more flows there are,
-/// but what says so.
+/// All flows of a connection. `Conn::inner` protects them. No method takes longer the more flows
+/// there are, except where its description says so.
 ///
-/// They are found by linear hashing: there are as many buckets as slots. Each new slot splits one.
+/// Flows are found by linear hashing: there are as many buckets as slots, and each new slot splits
+/// one bucket.
 pub(super) struct Flows {
     flows: Chunks<Flow>,
     actives: Chunks<Slot>,
+    /// First free slot of `actives`.
     free_active: u32,
-    /// Works that have been started and not ended.
-    active: usize,
+    /// Used slots of `actives`.
+    active_count: usize,
     first_ready: u32,
     last_ready: u32,
     first_paused: u32,
     first_free: u32,
-    /// The flow that was posted to last.
+    /// Flow of the last post.
     recent: u32,
-    /// TAL window: works under way that wait for nothing but their transactions.
+    /// TAL window, in transactions. So many active works at most are wholly submitted.
     window: usize,
-    /// How often the peer has begun a new life.
-    life: u32,
+    /// Number of the peer's life, from 1 on.
+    peer_life: u32,
 }
 
-/// How much room a table wants.
-pub(super) struct Wanted {
-    flows: chunks::Wanted,
-    actives: chunks::Wanted,
+/// The memory that the flows need for one more flow.
+pub(super) struct FlowsGrowthPlan {
+    flows: chunks::GrowthPlan,
+    actives: chunks::GrowthPlan,
 }
 
-/// Room for more flows, allocated outside the lock.
-pub(super) struct Room {
+/// Memory for more flows. It is allocated and freed outside of the lock.
+pub(super) struct FlowsGrowth {
     flows: Growth<Flow>,
     actives: Growth<Slot>,
 }
 
-/// Flows whose connection has ended, and the works that are queued in them.
+/// Flows of a life that has ended, with the works that are queued in them.
 pub(super) struct Abandoned {
     flows: Chunks<Flow>,
-    /// The first one that may have a work.
+    /// Index of the first flow that may have a work.
     next: usize,
 }
 
 impl Flows {
-    /// An empty table for a TAL window of `window` slots.
+    /// An empty table for a TAL window of `window` transactions.
     pub(super) fn new(window: usize) -> Self {
         Flows {
             flows: Chunks::new(),
             actives: Chunks::new(),
             free_active: NIL,
-            active: 0,
+            active_count: 0,
             first_ready: NIL,
             last_ready: NIL,
             first_paused: NIL,
             first_free: NIL,
             recent: NIL,
             window,
-            life: 1,
+            peer_life: 1,
         }
     }
 
-    /// What [`Room::new`] should allocate, when [`Flows::slot`] found no room.
-    pub(super) fn wanted(&self) -> Wanted {
+    /// The memory to allocate after [`Flows::slot`] has returned `None`.
+    pub(super) fn growth_plan(&self) -> FlowsGrowthPlan {
         let flows = self.flows.len().saturating_add(1);
         let actives = flows.saturating_add(self.window);
-        Wanted {
-            flows: self.flows.wanted(1),
+        FlowsGrowthPlan {
+            flows: self.flows.growth_plan(1),
             actives: self
                 .actives
-                .wanted(actives.saturating_sub(self.actives.capacity())),
+                .growth_plan(actives.saturating_sub(self.actives.capacity())),
         }
     }
 
-    /// Takes `room` over. What it does not need is to be freed outside the lock.
-    pub(super) fn grow(&mut self, room: &mut Room) {
-        self.flows.grow(&mut room.flows);
-        self.actives.grow(&mut room.actives);
+    /// Takes over the memory of `growth`. The caller frees what is left in it, outside of the lock.
+    pub(super) fn grow(&mut self, growth: &mut FlowsGrowth) {
+        self.flows.grow(&mut growth.flows);
+        self.actives.grow(&mut growth.actives);
     }
 
-    /// Queues a work behind the others of the flow in slot `index`.
+    /// Queues a work behind the others of flow `index`.
     pub(super) fn push(&mut self, index: u32, work: ListArc<Work>) {
         let Some(flow) = self.flow(index) else { return };
         flow.queue.push_back(work);
@@ -245,7 +260,8 @@ impl Flows {
         self.wake(index);
     }
 
-    /// The slot of flow `id`, made where there is none; `None` without room for a new one.
+    /// The index of flow `id`, which is created if there is none. `None`: there is no memory for
+    /// it.
     pub(super) fn slot(&mut self, id: FlowId) -> Option<u32> {
         if let Some(flow) = self.flow(self.recent) {
             if flow.id == id {
@@ -253,8 +269,8 @@ impl Flows {
             }
         }
         let hash = id.hash();
-        let first = self.bucket_of(hash);
-        let mut index = first.map_or(NIL, |slot| slot.links.bucket);
+        let first = self.bucket_slot(hash);
+        let mut index = first.map_or(NIL, |slot| slot.links.bucket_head);
         while let Some(flow) = self.flow(index) {
             if flow.id == id {
                 if flow.is_free() {
@@ -262,35 +278,35 @@ impl Flows {
                 }
                 return Some(index);
             }
-            index = flow.links.next;
+            index = flow.links.next_in_bucket;
         }
-        match self.reuse(id) {
-            Some(index) => self.enter(index, hash),
-            None => self.add(id, hash),
+        match self.reuse_slot(id) {
+            Some(index) => self.insert_in_bucket(index, hash),
+            None => self.add_slot(id, hash),
         }
     }
 
-    /// Number of the bucket of a hash, among `buckets`.
-    fn bucket(hash: u32, buckets: usize) -> usize {
-        // All bits up to the highest one of a bucket's number.
+    /// Number of a hash's bucket, out of `buckets`.
+    fn bucket_number(hash: u32, buckets: usize) -> usize {
+        // The mask has as many bits as the highest number of a bucket.
         let unused = buckets.saturating_sub(1).leading_zeros();
         let mask = usize::MAX.checked_shr(unused).unwrap_or(0);
         let number = hash as usize & mask;
         match number < buckets {
             true => number,
-            // It has not been split yet.
+            // That bucket does not exist yet: its flows are in the one that will be split for it.
             false => number & mask >> 1,
         }
     }
 
-    /// The slot that has the bucket of a hash; `None` where there is no slot at all.
-    fn bucket_of(&mut self, hash: u32) -> Option<&mut Flow> {
+    /// The slot with the head of a hash's bucket. `None`: there are no slots.
+    fn bucket_slot(&mut self, hash: u32) -> Option<&mut Flow> {
         let buckets = self.flows.len();
-        self.flows.get_mut(Self::bucket(hash, buckets))
+        self.flows.get_mut(Self::bucket_number(hash, buckets))
     }
 
-    /// A slot whose flow has nothing queued and nothing under way, for another one.
-    fn reuse(&mut self, id: FlowId) -> Option<u32> {
+    /// Reuses a free slot for flow `id`.
+    fn reuse_slot(&mut self, id: FlowId) -> Option<u32> {
         loop {
             let index = self.first_free;
             let flow = self.flow(index)?;
@@ -299,7 +315,7 @@ impl Flows {
             flow.links.free = false;
             self.first_free = next;
             if is_free {
-                self.leave(index, old.hash());
+                self.remove_from_bucket(index, old.hash());
                 let flow = self.flow(index)?;
                 *flow = Flow::new(id, flow.links);
                 return Some(index);
@@ -307,60 +323,64 @@ impl Flows {
         }
     }
 
-    /// A new slot. Its bucket gets what belongs there of the one that is split.
-    fn add(&mut self, id: FlowId, hash: u32) -> Option<u32> {
-        // There is a slot for each transaction under way and one for each flow.
+    /// Adds a slot for flow `id`, and moves flows from the bucket that is split to the new one.
+    fn add_slot(&mut self, id: FlowId, hash: u32) -> Option<u32> {
+        // `actives` has a slot for each transaction under way and for each flow, see `activate()`.
         let buckets = self.flows.len().saturating_add(1);
         if self.actives.capacity() < buckets.saturating_add(self.window) {
             return None;
         }
         let number = self.flows.push(Flow::new(id, Links::NONE))?;
         if number > 0 {
-            // The bucket that has what belongs to the new one so far.
-            let split = self.flows.get_mut(Self::bucket(number as u32, number));
-            let mut index =
-                split.map_or(NIL, |slot| core::mem::replace(&mut slot.links.bucket, NIL));
+            // Until now, flows of the new bucket were in the bucket that its number gives here.
+            let split = self
+                .flows
+                .get_mut(Self::bucket_number(number as u32, number));
+            let mut index = split.map_or(NIL, |slot| {
+                core::mem::replace(&mut slot.links.bucket_head, NIL)
+            });
             while let Some(flow) = self.flow(index) {
-                let (next, hash) = (flow.links.next, flow.id.hash());
-                self.enter(index, hash);
+                let (next, hash) = (flow.links.next_in_bucket, flow.id.hash());
+                self.insert_in_bucket(index, hash);
                 index = next;
             }
         }
-        self.enter(u32::try_from(number).ok()?, hash)
+        self.insert_in_bucket(u32::try_from(number).ok()?, hash)
     }
 
     /// Puts a flow into the bucket of its hash.
-    fn enter(&mut self, index: u32, hash: u32) -> Option<u32> {
-        let bucket = self.bucket_of(hash)?;
-        let next = core::mem::replace(&mut bucket.links.bucket, index);
-        self.flow(index)?.links.next = next;
+    fn insert_in_bucket(&mut self, index: u32, hash: u32) -> Option<u32> {
+        let bucket = self.bucket_slot(hash)?;
+        let next = core::mem::replace(&mut bucket.links.bucket_head, index);
+        self.flow(index)?.links.next_in_bucket = next;
         Some(index)
     }
 
     /// Takes a flow out of the bucket of its hash.
-    fn leave(&mut self, index: u32, hash: u32) {
-        let Some(next) = self.flow(index).map(|flow| flow.links.next) else {
+    fn remove_from_bucket(&mut self, index: u32, hash: u32) {
+        let Some(next) = self.flow(index).map(|flow| flow.links.next_in_bucket) else {
             return;
         };
-        let Some(bucket) = self.bucket_of(hash) else {
+        let Some(bucket) = self.bucket_slot(hash) else {
             return;
         };
-        let mut before = bucket.links.bucket;
+        let mut before = bucket.links.bucket_head;
         if before == index {
-            bucket.links.bucket = next;
+            bucket.links.bucket_head = next;
             return;
         }
         while let Some(flow) = self.flow(before) {
-            if flow.links.next == index {
-                flow.links.next = next;
+            if flow.links.next_in_bucket == index {
+                flow.links.next_in_bucket = next;
                 return;
             }
-            before = flow.links.next;
+            before = flow.links.next_in_bucket;
         }
     }
 
-    /// To be called when something of the flow has ended: its slot may be free then.
-    fn retire(&mut self, index: u32) {
+    /// Puts flow `index` on the list of free flows if it is free. The caller has ended a work of
+    /// it.
+    fn list_if_free(&mut self, index: u32) {
         let first = self.first_free;
         match self.flow(index) {
             Some(flow) if flow.is_free() && !flow.links.free => {
@@ -376,7 +396,7 @@ impl Flows {
         self.flows.get_mut(index as usize)
     }
 
-    /// The active work behind a token's upper half.
+    /// The active work `index`, which is the upper half of a token.
     pub(super) fn active(&mut self, index: u32) -> Option<&mut Active> {
         match self.actives.get_mut(index as usize)? {
             Slot::Used(active) => Some(active),
@@ -384,7 +404,7 @@ impl Flows {
         }
     }
 
-    /// Puts the flow on the list of those that may have something to start, unless it has nothing.
+    /// Puts flow `index` on the list of ready flows, if it has something to start.
     pub(super) fn wake(&mut self, index: u32) {
         let last = self.last_ready;
         let Some(flow) = self.flow(index) else { return };
@@ -400,25 +420,25 @@ impl Flows {
         self.last_ready = index;
     }
 
-    /// Wakes every flow with something queued: looks at each.
+    /// Wakes every flow that has something to start. Visits all flows.
     pub(super) fn wake_all(&mut self) {
         for i in 0..self.flows.len() {
             self.wake(i as u32);
         }
     }
 
-    /// No work has been started and not ended.
+    /// Whether there is no active work.
     pub(super) fn none_active(&self) -> bool {
-        self.active == 0
+        self.active_count == 0
     }
 
-    /// The flow whose turn it is.
+    /// The ready flow whose turn it is.
     pub(super) fn first_ready(&self) -> Option<u32> {
         (self.first_ready != NIL).then_some(self.first_ready)
     }
 
-    /// Takes the first flow off the list; with `again` it goes to the end.
-    pub(super) fn rotate(&mut self, again: bool) {
+    /// Takes the first flow off the list of ready flows. `requeue` puts it at the end.
+    pub(super) fn rotate(&mut self, requeue: bool) {
         let first = self.first_ready;
         let Some(flow) = self.flow(first) else { return };
         flow.links.ready = false;
@@ -426,63 +446,67 @@ impl Flows {
         if self.first_ready == NIL {
             self.last_ready = NIL;
         }
-        if again {
+        if requeue {
             self.wake(first);
         }
     }
 
-    /// Wakes every flow whose pause is over, and gives the time of the next look. It looks at each that
-    /// pauses.
+    /// Wakes every flow whose pause is over. Returns the time of the next scan, in ns; `None` if no
+    /// flow pauses. Visits all paused flows.
     pub(super) fn wake_paused(&mut self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
-        let mut looked = 0u64;
+        let mut scanned = 0u64;
         let mut index = core::mem::replace(&mut self.first_paused, NIL);
-        let mut still = NIL;
+        let mut still_paused = NIL;
         while let Some(flow) = self.flow(index) {
-            looked = looked.saturating_add(1);
+            scanned = scanned.saturating_add(1);
             let (this, end) = (index, flow.not_before);
             index = core::mem::replace(&mut flow.links.next_paused, NIL);
             if end <= now {
                 flow.links.paused = false;
                 self.wake(this);
             } else {
-                flow.links.next_paused = core::mem::replace(&mut still, this);
+                flow.links.next_paused = core::mem::replace(&mut still_paused, this);
                 next = Some(next.map_or(end, |n| n.min(end)));
             }
         }
-        self.first_paused = still;
-        let retry_policy = now.saturating_add(looked.saturating_mul(LOOK));
-        next.map(|next| next.max(retry_policy))
+        self.first_paused = still_paused;
+        let next_scan = now.saturating_add(scanned.saturating_mul(SCAN_GAP));
+        next.map(|next| next.max(next_scan))
     }
 
-    /// What flow `index` may start now. `follow`: messages may follow each other.
-    pub(super) fn next(&mut self, index: u32, now: u64, follow: bool) -> Next {
+    /// What flow `index` may start now. `pipeline`: several messages may be under way.
+    pub(super) fn next(&mut self, index: u32, now: u64, pipeline: bool) -> Next {
         let Some(flow) = self.flow(index) else {
             return Next::Nothing;
         };
         if let Some(work) = flow.take_flushed() {
-            self.retire(index);
+            self.list_if_free(index);
             return Next::Flushed(work);
         }
         if flow.not_before > now {
             return Next::NotBefore(flow.not_before);
         }
         flow.not_before = 0;
-        let sending = flow.sends > 0;
-        let alone = !follow || flow.probing;
-        // A message says that all before it was done.
-        let busy = flow.keyed || flow.shared > 0 || !flow.refused.is_empty() || (alone && sending);
+        let messages_active = flow.active_messages > 0;
+        let one_at_a_time = !pipeline || flow.probing;
+        // A message tells its receiver that everything before it is done.
+        let blocked = flow.keyed
+            || flow.shared > 0
+            || !flow.refused.is_empty()
+            || (one_at_a_time && messages_active);
         let mut cursor = flow.queue.cursor_front();
         let Some(head) = cursor.peek_next() else {
             return Next::Nothing;
         };
-        // What was refused is in front of it again before nothing is under way.
-        if head.fence && flow.works > 0 {
+        // Refused works need no check: they are in front of the fence again before `active_works`
+        // drops to 0.
+        if head.fence && flow.active_works > 0 {
             return Next::Nothing;
         }
-        // It cannot say `start`: alone, it needs none.
+        // A message to a receive context cannot carry `start`. Sent alone, it needs none.
         let keyed = matches!(head.op(), WorkOp::SendKeyed { .. });
-        if head.op().is_message() && (busy || (keyed && sending)) {
+        if head.op().is_message() && (blocked || (keyed && messages_active)) {
             return Next::Nothing;
         }
         let work = head.remove();
@@ -492,34 +516,35 @@ impl Flows {
                 start = core::mem::take(&mut flow.start);
             }
             flow.keyed = keyed;
-            flow.sends = flow.sends.saturating_add(1);
+            flow.active_messages = flow.active_messages.saturating_add(1);
         }
-        flow.works = flow.works.saturating_add(1);
+        flow.active_works = flow.active_works.saturating_add(1);
         work.set_order(flow.next_order);
         flow.next_order = flow.next_order.wrapping_add(1);
         Next::Work(work, start)
     }
 
-    /// The partly submitted work of flow `index`.
+    /// Index of the partly submitted work of flow `index`.
     pub(super) fn current(&self, index: u32) -> Option<u32> {
         self.flows.get(index as usize)?.current
     }
 
-    /// Enters a started work of flow `flow` into the table; the index is the upper half of its
-    /// tokens. The table has a slot for each transaction under way and one for each flow, so it is
-    /// never full; were it so, the work is dropped, which completes it as aborted.
+    /// Makes a started work of flow `flow` active. Returns its index, the upper half of its tokens.
+    ///
+    /// The table has a slot for each transaction under way and one for each flow, so it is never
+    /// full. If it were, the work would be dropped, which completes it as aborted.
     pub(super) fn activate(&mut self, flow: u32, work: ListArc<Work>, start: bool) -> Option<u32> {
         let active = Active {
             work,
-            more: List::new(),
-            count: 1,
+            packed: List::new(),
+            request_count: 1,
             flow,
             submitted: 0,
             closed: false,
             transactions: 0,
             error: None,
             start,
-            told: false,
+            imm_submitted: false,
         };
         let free = match self.actives.get_mut(self.free_active as usize) {
             Some(slot) => {
@@ -533,70 +558,71 @@ impl Flows {
                 let is_message = active.work.op().is_message();
                 let Some(index) = self.actives.push(Slot::Used(active)) else {
                     let flow = self.flow(flow)?;
-                    flow.works = flow.works.saturating_sub(1);
+                    flow.active_works = flow.active_works.saturating_sub(1);
                     if is_message {
-                        flow.sends = flow.sends.saturating_sub(1);
+                        flow.active_messages = flow.active_messages.saturating_sub(1);
                     }
                     return None;
                 };
                 u32::try_from(index).ok()?
             }
         };
-        self.active = self.active.saturating_add(1);
+        self.active_count = self.active_count.saturating_add(1);
         self.flow(flow)?.current = Some(free);
         Some(free)
     }
 
-    /// Adds to a started, [`PackKey`] work those that wait for the same, up to `max` requests in all, of
-    /// its flow and of the next few.
-    pub(super) fn gather(&mut self, index: u32, like: PackKey, max: u32, now: u64) {
-        // It is one transaction, so its flow can go on.
+    /// Packs waiting works with key `pack_key` into the transaction of active work `index`, up to
+    /// `max` requests in all. They come from its flow and from the next few ready ones.
+    pub(super) fn gather(&mut self, index: u32, pack_key: PackKey, max: u32, now: u64) {
+        // The work is one transaction, so its flow can go on.
         self.close(index);
         let Flows { flows, actives, .. } = self;
         let Some(Slot::Used(active)) = actives.get_mut(index as usize) else {
             return;
         };
-        active.count = active.work.count();
-        let mut from = active.flow;
+        active.request_count = active.work.count();
+        let mut flow_index = active.flow;
         for _ in 0..max {
-            let Some(flow) = flows.get_mut(from as usize) else {
+            let Some(flow) = flows.get_mut(flow_index as usize) else {
                 break;
             };
-            let room = |active: &Active| max.saturating_sub(active.count.into());
-            if room(active) == 0 {
+            let space = |active: &Active| max.saturating_sub(active.request_count.into());
+            if space(active) == 0 {
                 break;
             }
             if flow.current.is_none() && flow.not_before <= now {
-                while let Some(work) = flow.take_like(&active.work, like, room(active)) {
-                    work.set_slot(from);
-                    active.count = active.count.saturating_add(work.count());
-                    active.more.push_back(work);
+                while let Some(work) = flow.take_packable(&active.work, pack_key, space(active)) {
+                    work.set_slot(flow_index);
+                    active.request_count = active.request_count.saturating_add(work.count());
+                    active.packed.push_back(work);
                 }
             }
-            from = flow.links.next_ready;
+            flow_index = flow.links.next_ready;
         }
-        self.share(index, u32::saturating_add);
+        self.count_shared(index, u32::saturating_add);
     }
 
-    /// Counts what would go again, up or down.
-    fn share(&mut self, index: u32, by: fn(u32, u32) -> u32) {
+    /// Adjusts [`Flow::shared`] of each flow with a work in the transaction of active work `index`.
+    /// Only works of sockets are repeated; those of a ring end with their queue pair.
+    fn count_shared(&mut self, index: u32, adjust: fn(u32, u32) -> u32) {
         let Flows { flows, actives, .. } = self;
         let Some(Slot::Used(active)) = actives.get(index as usize) else {
             return;
         };
-        if active.more.is_empty() || matches!(active.work.ticket, Ticket::Ring(_)) {
+        if active.packed.is_empty() || matches!(active.work.ticket, Ticket::Ring(_)) {
             return;
         }
-        let more = active.more.iter().map(|work| work.slot());
-        for slot in Iterator::chain(iter::once(active.flow), more) {
+        let packed = active.packed.iter().map(|work| work.slot());
+        for slot in Iterator::chain(iter::once(active.flow), packed) {
             if let Some(flow) = flows.get_mut(slot as usize) {
-                flow.shared = by(flow.shared, 1);
+                flow.shared = adjust(flow.shared, 1);
             }
         }
     }
 
-    /// Puts an ended work in front of its flow again.
-    pub(super) fn repeat(&mut self, work: ListArc<Work>) {
+    /// Puts an ended work at the front of its flow, to repeat it.
+    pub(super) fn requeue_first(&mut self, work: ListArc<Work>) {
         let index = work.slot();
         work.set_again();
         if let Some(flow) = self.flow(index) {
@@ -605,7 +631,7 @@ impl Flows {
         }
     }
 
-    /// No more of the work will be submitted.
+    /// Closes active work `index`: nothing more of it is submitted.
     pub(super) fn close(&mut self, index: u32) {
         let Some(active) = self.active(index) else {
             return;
@@ -619,23 +645,24 @@ impl Flows {
         }
     }
 
-    /// Closes every active work, and takes out those that have no transaction under way. It looks at
-    /// each.
+    /// Closes every active work. Moves those without a transaction under way to `ended`. Visits all
+    /// active works.
     pub(super) fn close_all(&mut self, ended: &mut List<Work>) {
         for i in 0..self.actives.len() as u32 {
             self.close(i);
             if self.active(i).is_some_and(|a| a.transactions == 0) {
                 if let Some(mut active) = self.finish(i) {
                     ended.push_back(active.work);
-                    ended.push_all_back(&mut active.more);
+                    ended.push_all_back(&mut active.packed);
                 }
             }
         }
     }
 
-    /// Takes an ended, closed work out of the table and wakes its flow.
+    /// Takes an ended, closed work out of the table, and wakes its flow. The same goes for packed
+    /// works.
     pub(super) fn finish(&mut self, index: u32) -> Option<Active> {
-        self.share(index, u32::saturating_sub);
+        self.count_shared(index, u32::saturating_sub);
         let slot = self.actives.get_mut(index as usize)?;
         if matches!(slot, Slot::Free(_)) {
             return None;
@@ -644,18 +671,18 @@ impl Flows {
             return None;
         };
         self.free_active = index;
-        self.active = self.active.saturating_sub(1);
-        for work in active.more.iter() {
+        self.active_count = self.active_count.saturating_sub(1);
+        for work in active.packed.iter() {
             if let Some(flow) = self.flow(work.slot()) {
-                flow.works = flow.works.saturating_sub(1);
+                flow.active_works = flow.active_works.saturating_sub(1);
             }
             self.wake(work.slot());
-            self.retire(work.slot());
+            self.list_if_free(work.slot());
         }
         if let Some(flow) = self.flow(active.flow) {
-            flow.works = flow.works.saturating_sub(1);
+            flow.active_works = flow.active_works.saturating_sub(1);
             if active.work.op().is_message() {
-                flow.sends = flow.sends.saturating_sub(1);
+                flow.active_messages = flow.active_messages.saturating_sub(1);
                 flow.keyed = false;
                 if active.error.is_none() {
                     flow.backoff = BACKOFF_MIN;
@@ -664,12 +691,12 @@ impl Flows {
             }
         }
         self.wake(active.flow);
-        self.retire(active.flow);
+        self.list_if_free(active.flow);
         Some(active)
     }
 
-    /// Keeps a refused message for the next run.
-    pub(super) fn refuse(&mut self, index: u32, work: ListArc<Work>) {
+    /// Holds a refused message back for the next run of flow `index`.
+    pub(super) fn hold_refused(&mut self, index: u32, work: ListArc<Work>) {
         let Some(flow) = self.flow(index) else { return };
         let order = work.order();
         let mut cursor = flow.refused.cursor_back();
@@ -682,11 +709,11 @@ impl Flows {
         cursor.insert(work);
     }
 
-    /// Once nothing of a refused run is under way: puts it back in front of the queue and pauses
-    /// the flow. Returns the end of the pause.
+    /// If no message of flow `index` is under way, puts its refused ones back at the front of the
+    /// queue and pauses the flow. Returns the end of the pause, in ns.
     pub(super) fn restart_run(&mut self, index: u32, now: u64) -> Option<u64> {
         let flow = self.flow(index)?;
-        if flow.refused.is_empty() || flow.sends > 0 {
+        if flow.refused.is_empty() || flow.active_messages > 0 {
             return None;
         }
         while let Some(work) = flow.refused.pop_back() {
@@ -705,17 +732,18 @@ impl Flows {
         Some(end)
     }
 
-    /// The peer begins a new life: what it took of a work in the old one counts no more.
-    pub(super) fn begin_anew(&mut self) {
-        self.life = self.life.wrapping_add(1).max(1);
+    /// The peer begins a new life: it does not have the bytes of writes that were placed in the old
+    /// one.
+    pub(super) fn begin_peer_life(&mut self) {
+        self.peer_life = self.peer_life.wrapping_add(1).max(1);
     }
 
-    /// Which life of the peer this is, from 1 on.
-    pub(super) fn life(&self) -> u32 {
-        self.life
+    /// Number of the peer's life, from 1 on.
+    pub(super) fn peer_life(&self) -> u32 {
+        self.peer_life
     }
 
-    /// Gives all flows away, with the works that are queued in them. Those under way stay.
+    /// Takes all flows out, with the works that are queued in them. Active works stay.
     pub(super) fn abandon(&mut self) -> Abandoned {
         (self.first_ready, self.last_ready) = (NIL, NIL);
         (self.first_paused, self.first_free, self.recent) = (NIL, NIL, NIL);
@@ -727,7 +755,7 @@ impl Flows {
 }
 
 impl Abandoned {
-    /// Nothing.
+    /// No flows.
     pub(super) const fn none() -> Self {
         Abandoned {
             flows: Chunks::new(),
@@ -739,9 +767,9 @@ impl Abandoned {
         self.next >= self.flows.len()
     }
 
-    /// Moves works to the end of `works`, looking at so many flows at most.
-    pub(super) fn take(&mut self, flows: usize, works: &mut List<Work>) {
-        for _ in 0..flows {
+    /// Moves the works of the next `max_flows` flows to the end of `works`.
+    pub(super) fn take_works(&mut self, max_flows: usize, works: &mut List<Work>) {
+        for _ in 0..max_flows {
             let Some(flow) = self.flows.get_mut(self.next) else {
                 return;
             };
@@ -752,12 +780,12 @@ impl Abandoned {
     }
 }
 
-impl Room {
-    /// Allocates it. Process context.
-    pub(super) fn new(wanted: Wanted) -> Result<Room, AllocError> {
-        Ok(Room {
-            flows: Growth::new(wanted.flows)?,
-            actives: Growth::new(wanted.actives)?,
+impl FlowsGrowth {
+    /// Allocates the memory of a plan. Process context; may sleep.
+    pub(super) fn new(plan: FlowsGrowthPlan) -> Result<FlowsGrowth, AllocError> {
+        Ok(FlowsGrowth {
+            flows: Growth::new(plan.flows)?,
+            actives: Growth::new(plan.actives)?,
         })
     }
 }

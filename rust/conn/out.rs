@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What leaves a connection: transmissions become packets, and packets bursts.
+//! The transmit side of a connection: transmissions become packets, and packets become bursts.
 
 use kernel::{alloc::AllocError, cpu::CpuId, prelude::*};
 
-use super::{active::Active, count, first_byte, flow, Conn, Inner};
+use super::{active::Active, count, flow, token_offset, Conn, Inner};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -20,88 +20,92 @@ use crate::{
     slabs::Kernel,
 };
 
-/// Packets that leave at a go, at most.
+/// Most packets of a burst.
 const BURST_MAX: usize = 16;
 
-/// A packet that was made.
+/// An entry of the burst: one packet, or several that continue the packet of the entry before.
 struct BuiltPacket {
     transmit: Transmit,
-    /// It is the last of so many that continue the one made before; 0: it is by itself.
-    after: u16,
+    /// 0 for one packet. Otherwise the number of packets that continue the entry before. `transmit`
+    /// is the last of them, and [`Transmit::nth`] gives the others.
+    continues: u16,
 }
 
-/// Packets on their way to the device: those of the burst that is being made, and those that the
-/// device's queue had no room for [proto 3.21].
+/// Packets on their way to the device: the burst that is being built, and packets that the device's
+/// queue had no room for [proto 3.21].
 pub(super) struct TxQueue {
-    /// What is in `packets` and `run`, in its order.
-    burst: KVec<BuiltPacket>,
-    /// How many packets that is.
+    /// Entries of the burst, in order.
+    built: KVec<BuiltPacket>,
+    /// Packets in `packets` and `run`.
     count: usize,
+    /// Finished packets of the burst.
     packets: Burst,
-    /// The last of the burst, while more can be added to it.
+    /// Last packet of the burst, while others can be added to it.
     run: Option<Run>,
-    /// How many there may be.
-    most: usize,
-    /// Whether runs pay.
-    whole: bool,
-    /// The path that they take.
-    way: usize,
-    /// Packets that wait, in their order. Together with `burst` they are one more than `BURST_MAX` at
-    /// most.
-    waiting: KVec<Transmit>,
-    /// When to try again, ns, and the pause until then.
-    retry: u64,
-    pause: u64,
-    /// Since when there has been no room, ns; 0: there was.
-    since: u64,
+    /// Most packets that the burst may have.
+    max_packets: usize,
+    /// Whether the device takes the burst as it is, so that runs pay.
+    takes_runs: bool,
+    /// Path of the burst: its index in [`super::Identity::paths`].
+    path_index: usize,
+    /// Packets that wait for the device, in order. Together with the burst they are `BURST_MAX` + 1
+    /// at most: a packet may be waiting for the next burst when this one is deferred.
+    deferred: KVec<Transmit>,
+    /// Time at which the first of them is offered again, in ns, and the pause after the next
+    /// failure.
+    retry_at: u64,
+    retry_delay: u64,
+    /// Time since which the device's queue has had no room, in ns. 0: it took the last burst.
+    full_since: u64,
 }
 
-/// First and longest pause before packets are offered again, ns.
+/// First and longest pause before deferred packets are offered again, in ns.
 const RETRY_MIN: u64 = 20_000;
 const RETRY_MAX: u64 = 1_000_000;
-/// A queue that takes nothing for this long, ns, loses what it is given.
+/// When the device's queue has taken nothing for this long, in ns, packets are lost [proto 3.21].
 const DEFER_MAX: u64 = 1_000_000_000;
 
 impl TxQueue {
-    /// Nothing to send. Process context.
+    /// An empty queue. Process context.
     pub(super) fn new() -> Result<Self, AllocError> {
-        let room = BURST_MAX.saturating_add(1);
+        let capacity = BURST_MAX.saturating_add(1);
         Ok(Self {
-            burst: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
+            built: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
             count: 0,
             packets: Burst::new(),
             run: None,
-            most: 1,
-            whole: false,
-            way: 0,
-            waiting: KVec::with_capacity(room, GFP_KERNEL)?,
-            retry: 0,
-            pause: 0,
-            since: 0,
+            max_packets: 1,
+            takes_runs: false,
+            path_index: 0,
+            deferred: KVec::with_capacity(capacity, GFP_KERNEL)?,
+            retry_at: 0,
+            retry_delay: 0,
+            full_since: 0,
         })
     }
 
-    /// Forgets all packets.
+    /// Drops all packets.
     pub(super) fn clear(&mut self) {
-        self.forget();
-        self.waiting.clear();
+        self.clear_burst();
+        self.deferred.clear();
         self.packets = Burst::new();
         self.run = None;
-        self.since = 0;
+        self.full_since = 0;
     }
 
-    /// The burst is sent, or nothing will come of it.
-    fn forget(&mut self) {
-        self.burst.clear();
+    /// Clears the entries of the burst, which was sent, deferred or lost.
+    fn clear_burst(&mut self) {
+        self.built.clear();
         self.count = 0;
     }
 
-    /// When packets that wait are due, if there are any.
+    /// Time at which deferred packets are offered again, in ns. `None`: there are none.
     pub(super) fn due(&self) -> Option<u64> {
-        (!self.waiting.is_empty()).then_some(self.retry)
+        (!self.deferred.is_empty()).then_some(self.retry_at)
     }
 
-    /// Adds a packet to the burst, to which others can be added if its headers' length is known.
+    /// Adds a packet to the burst. If the length of its headers is given, others can be added to
+    /// it.
     fn push(&mut self, (skb, headers): Packet) {
         self.close_run();
         match headers {
@@ -111,60 +115,66 @@ impl TxQueue {
         self.count = self.count.saturating_add(1);
     }
 
-    /// A packet, or the last of so many after it, is to be in the burst.
-    fn note(&mut self, transmit: &Transmit, after: u16) {
+    /// Records an entry of the burst, see [`BuiltPacket::continues`].
+    fn record(&mut self, transmit: &Transmit, continues: u16) {
         let transmit = *transmit;
-        // There is room: a burst that is full is sent before.
-        let _ = self
-            .burst
-            .push_within_capacity(BuiltPacket { transmit, after });
+        // This cannot fail: a full burst is sent first.
+        let _ = self.built.push_within_capacity(BuiltPacket {
+            transmit,
+            continues,
+        });
     }
 
-    /// Nothing is added to the last packet any more.
+    /// Finishes the run: nothing is added to the last packet any more.
     fn close_run(&mut self) {
         if let Some(run) = self.run.take() {
             self.packets.push(run.into_packet());
         }
     }
 
-    /// How many packets more there may be in a run.
-    fn room(&self) -> usize {
-        match self.whole {
-            true => self.most.saturating_sub(self.count),
+    /// Packets that the burst still takes as parts of one run; 1 if runs do not pay.
+    fn run_room(&self) -> usize {
+        match self.takes_runs {
+            true => self.max_packets.saturating_sub(self.count),
             false => 1,
         }
     }
 
-    /// There was no room for the burst. False: there has been none for too long, it is lost.
+    /// Defers the burst, for which the device's queue had no room. Returns `false` if the queue has
+    /// had none for too long: then the burst is lost.
     fn defer(&mut self, now: u64) -> bool {
-        if self.since == 0 {
-            self.since = now;
-            self.pause = RETRY_MIN;
+        if self.full_since == 0 {
+            self.full_since = now;
+            self.retry_delay = RETRY_MIN;
         }
-        if now.saturating_sub(self.since) > DEFER_MAX {
+        if now.saturating_sub(self.full_since) > DEFER_MAX {
             return false;
         }
-        while let Some(BuiltPacket { transmit, after }) = self.burst.pop() {
-            let _ = self.waiting.insert_within_capacity(0, transmit);
-            for n in (1..after).rev() {
-                let Some(first) = self.burst.last() else {
+        while let Some(BuiltPacket {
+            transmit,
+            continues,
+        }) = self.built.pop()
+        {
+            let _ = self.deferred.insert_within_capacity(0, transmit);
+            for n in (1..continues).rev() {
+                let Some(first) = self.built.last() else {
                     break;
                 };
                 let between = first.transmit.nth(n, &transmit);
-                let _ = self.waiting.insert_within_capacity(0, between);
+                let _ = self.deferred.insert_within_capacity(0, between);
             }
         }
-        self.retry = now.saturating_add(self.pause);
-        self.pause = self.pause.saturating_mul(2).min(RETRY_MAX);
+        self.retry_at = now.saturating_add(self.retry_delay);
+        self.retry_delay = self.retry_delay.saturating_mul(2).min(RETRY_MAX);
         true
     }
 }
 
 impl Inner {
-    /// The next packet to send, after the one that is in `transmit`: one that has waited, unless it is
-    /// acknowledged by now. Whether there is one.
+    /// Puts the next packet to send in `transmit`, which has the one before. Deferred packets come
+    /// first, unless they were acknowledged meanwhile. Returns whether there is a packet.
     fn next_packet(&mut self, now: u64, transmit: &mut Transmit) -> bool {
-        while let Ok(packet) = self.out.waiting.remove(0) {
+        while let Ok(packet) = self.tx_queue.deferred.remove(0) {
             if let Some(again) = self.proto.recheck(&packet) {
                 *transmit = again;
                 return true;
@@ -174,14 +184,14 @@ impl Inner {
     }
 }
 
-/// The first byte of its works that a packet of a request has.
-fn first_of(request: &RequestPayload) -> u64 {
-    first_byte(request.token).saturating_add(request.offset.into())
+/// Offset in its work of the first byte that a request packet carries, in bytes.
+fn work_offset(request: &RequestPayload) -> u64 {
+    token_offset(request.token).saturating_add(request.offset.into())
 }
 
-/// Whether what a packet has is placed as it comes, and goes on in the next one as a rule: then they can be a
-/// run.
-fn goes_on(transmit: &Transmit, mtu: u32) -> bool {
+/// Whether a packet can begin a run: its receiver places the data as it comes, and usually the next
+/// packet continues it.
+fn may_begin_run(transmit: &Transmit, mtu: u32) -> bool {
     transmit.tal.num_ops == 1
         && match &transmit.payload {
             Payload::Request(request) => {
@@ -191,126 +201,137 @@ fn goes_on(transmit: &Transmit, mtu: u32) -> bool {
                 );
                 placed && !request.last
             }
-            // Of several the first is long.
+            // The first packet of a long answer is full. A short one is probably alone.
             Payload::Reply(reply) => reply.len > mtu / 2,
             _ => false,
         }
 }
 
-/// A packet, and the length of its headers if others can be added to it.
+/// A packet, and the length of its headers in bytes if others can be added to it.
 type Packet = (SkBuff, Option<usize>);
 
-/// Why no packet came of a transmission.
+/// Why no packet was built for a transmission.
 enum BuildError {
-    /// Try again later: the packet counts as lost.
+    /// No memory. The packet counts as lost.
     NoMemory,
-    /// The region of a reply is gone or no longer allows it.
+    /// The region of a reply is gone, or does not allow the read any more.
     Reply(Code),
 }
 
 impl Conn {
-    /// Sends every packet that the core has.
+    /// Sends every packet that the core has. Returns whether there was one.
     pub(super) fn transmit(&self, inner: &mut Inner, now: u64) -> bool {
         let mut progress = false;
-        let mut near = RegionCache::new();
+        let mut region_cache = RegionCache::new();
         let mut transmit = Transmit::default();
-        // With the lock held, all of them leave by this CPU. CAST: Lanes are told apart by their low bits.
+        // The lock keeps this code on one CPU, by which all of these packets leave. CAST: The low
+        // three bits tell lanes apart.
         inner.proto.set_lane(CpuId::current().as_u32() as u8);
-        while inner.out.due().is_none_or(|due| due <= now) {
-            if inner.out.count >= inner.out.most {
+        while inner.tx_queue.due().is_none_or(|due| due <= now) {
+            if inner.tx_queue.count >= inner.tx_queue.max_packets {
                 self.flush(inner, now);
                 continue;
             }
             if !inner.next_packet(now, &mut transmit) {
-                if inner.out.burst.is_empty() {
+                if inner.tx_queue.built.is_empty() {
                     break;
                 }
                 self.flush(inner, now);
                 continue;
             }
             progress = true;
-            let way = inner.paths.choose(&transmit, now);
-            if inner.paths.path(way).is_none() {
+            let path_index = inner.paths.choose(&transmit, now);
+            if inner.paths.path(path_index).is_none() {
                 continue;
             }
-            if inner.out.burst.is_empty() {
-                self.begin(inner, way);
-            } else if inner.out.way != way {
-                // It comes next, unless those before it must wait.
-                let _ = inner.out.waiting.insert_within_capacity(0, transmit);
+            if inner.tx_queue.built.is_empty() {
+                self.begin_burst(inner, path_index);
+            } else if inner.tx_queue.path_index != path_index {
+                // The packet begins the next burst. If `flush()` defers the present one, it puts
+                // that in front of the packet.
+                let _ = inner.tx_queue.deferred.insert_within_capacity(0, transmit);
                 self.flush(inner, now);
                 continue;
             }
-            if let Some(packet) = self.packet(inner, way, &transmit, &mut near) {
-                inner.out.note(&transmit, 0);
-                inner.out.push(packet);
-                self.follow(inner, now, &mut transmit, &mut near);
+            if let Some(packet) = self.packet(inner, path_index, &transmit, &mut region_cache) {
+                inner.tx_queue.record(&transmit, 0);
+                inner.tx_queue.push(packet);
+                self.follow(inner, now, &mut transmit, &mut region_cache);
             }
         }
         progress
     }
 
-    /// A burst begins.
-    fn begin(&self, inner: &mut Inner, way: usize) {
-        let (most, whole) = match inner.paths.path(way) {
+    /// Begins a burst on a path.
+    fn begin_burst(&self, inner: &mut Inner, path_index: usize) {
+        let (max_packets, takes_runs) = match inner.paths.path(path_index) {
             Some(path) if !self.identity.spray => path.burst(),
-            // Each packet has its own entropy.
+            // Each packet of a spraying connection has an entropy of its own.
             _ => (1, false),
         };
-        let out = &mut inner.out;
-        out.way = way;
-        out.most = BURST_MAX.min(most as usize);
-        out.whole = whole && !self.identity.config.lite;
+        let tx_queue = &mut inner.tx_queue;
+        tx_queue.path_index = path_index;
+        tx_queue.max_packets = BURST_MAX.min(max_packets as usize);
+        tx_queue.takes_runs = takes_runs && !self.identity.config.lite;
     }
 
-    /// Adds to the packet that was added last, `transmit`, those that continue it, if they come next. `transmit` is
-    /// then the last of them.
-    fn follow(&self, inner: &mut Inner, now: u64, transmit: &mut Transmit, near: &mut RegionCache) {
-        let out = &inner.out;
-        let room = out.room();
-        if out.run.is_none() || room == 0 || !out.waiting.is_empty() {
+    /// Adds packets to the burst that continue `transmit`, its last packet, if the core sends them
+    /// next. `transmit` is the last of them afterwards.
+    fn follow(
+        &self,
+        inner: &mut Inner,
+        now: u64,
+        transmit: &mut Transmit,
+        region_cache: &mut RegionCache,
+    ) {
+        let tx_queue = &inner.tx_queue;
+        let run_room = tx_queue.run_room();
+        if tx_queue.run.is_none() || run_room == 0 || !tx_queue.deferred.is_empty() {
             return;
         }
-        let (first, way) = (*transmit, out.way);
+        let (first, path_index) = (*transmit, tx_queue.path_index);
         // CAST: `BURST_MAX` at most.
-        let count = inner.proto.follow(now, transmit, room as u16);
+        let count = inner.proto.follow(now, transmit, run_room as u16);
         let nth = |n: u16| match n == count {
             true => *transmit,
             false => first.nth(n, transmit),
         };
         if count > 0 {
-            inner.out.note(transmit, count);
+            inner.tx_queue.record(transmit, count);
         }
         let mut at = 1;
         while at <= count {
             let next = nth(at);
-            let left = count.saturating_sub(at).saturating_add(1);
-            let added = self.extend(inner, &next, left, transmit, near);
-            inner.out.count = inner.out.count.saturating_add(added.into());
-            // The next one has no room there.
+            let remaining = count.saturating_sub(at).saturating_add(1);
+            let added = self.extend(inner, &next, remaining, transmit, region_cache);
+            inner.tx_queue.count = inner.tx_queue.count.saturating_add(added.into());
+            // The run takes no more packets: `next` begins another.
             if added == 0 {
-                if let Some(packet) = self.packet(inner, way, &next, near) {
-                    inner.out.push(packet);
+                if let Some(packet) = self.packet(inner, path_index, &next, region_cache) {
+                    inner.tx_queue.push(packet);
                 }
             }
             at = at.saturating_add(added.max(1));
         }
     }
 
-    /// Adds packets to the one that was added last, which they continue: from `next` on to `last`, which are `count`,
-    /// or less. How many were added.
+    /// Adds packets to the run, which they continue: `next`, and those after it up to `last`, at
+    /// most `count`. Returns how many were added.
     fn extend(
         &self,
         inner: &mut Inner,
         next: &Transmit,
         count: u16,
         last: &Transmit,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
     ) -> u16 {
         let Inner {
-            out, proto, flows, ..
+            tx_queue,
+            proto,
+            flows,
+            ..
         } = inner;
-        let Some(run) = &mut out.run else {
+        let Some(run) = &mut tx_queue.run else {
             return 0;
         };
         let mut headers = [0u8; ONE_OP_MAX];
@@ -318,17 +339,17 @@ impl Conn {
         let Some(headers) = len.and_then(|len| headers.get(..len)) else {
             return 0;
         };
-        let end = (headers, last.data_len());
+        let last_packet = (headers, last.data_len());
         match (&next.payload, &last.payload) {
             (Payload::Request(first), Payload::Request(last)) => {
                 let Some(active) = flows.active((first.token >> 32) as u32) else {
                     return 0;
                 };
-                run.extend(count, end, |skb, len| {
+                run.extend(count, last_packet, |skb, len| {
                     let len = len.saturating_sub(last.pad.into());
                     active
                         .work
-                        .attach(first_of(first), len, last.pad, false, skb)
+                        .attach(work_offset(first), len, last.pad, false, skb)
                 })
             }
             (Payload::Reply(first), Payload::Reply(last)) => {
@@ -337,10 +358,11 @@ impl Conn {
                 };
                 let others = first.len.saturating_mul(count.saturating_sub(1).into());
                 let len = others.saturating_add(last.len);
-                let Ok((region, offset)) = self.read_from(near, read.address, len) else {
+                let Ok((region, offset)) = self.reply_source(region_cache, read.address, len)
+                else {
                     return 0;
                 };
-                let added = run.extend(count, end, |skb, _| {
+                let added = run.extend(count, last_packet, |skb, _| {
                     work::attach(region.pages(), offset, len as usize, false, skb)?;
                     skb.put_zero(last.pad.into())
                 });
@@ -357,39 +379,43 @@ impl Conn {
     /// Sends the burst.
     fn flush(&self, inner: &mut Inner, now: u64) {
         if self.identity.spray {
-            // Golden ratio: any few in a row lie far apart. What is sent again takes another way.
-            inner.sprayed = inner.sprayed.wrapping_add(0x9e37);
+            // 2^16 divided by the golden ratio: values in a row are far apart. A packet that is
+            // sent again has another entropy than before.
+            inner.entropy = inner.entropy.wrapping_add(0x9e37);
         }
-        let out = &mut inner.out;
-        out.close_run();
-        let packets = core::mem::replace(&mut out.packets, Burst::new());
-        let n = out.count as u64;
-        match inner.paths.send(out.way, packets, n, inner.sprayed, now) {
-            Ok(()) => out.since = 0,
-            Err(e) if e == enobufs() && out.defer(now) => {}
+        let tx_queue = &mut inner.tx_queue;
+        tx_queue.close_run();
+        let packets = core::mem::replace(&mut tx_queue.packets, Burst::new());
+        let n = tx_queue.count as u64;
+        match inner
+            .paths
+            .send(tx_queue.path_index, packets, n, inner.entropy, now)
+        {
+            Ok(()) => tx_queue.full_since = 0,
+            Err(e) if e == enobufs() && tx_queue.defer(now) => {}
             Err(_) => count(&mut inner.stats.tx_path_errors, n),
         }
-        out.forget();
+        tx_queue.clear_burst();
         if let Some(mtu) = inner.paths.narrowed() {
             inner.proto.set_mtu(mtu);
         }
     }
 
-    /// The packet of a transmission; none if it counts as lost.
+    /// Builds the packet of a transmission. `None`: it counts as lost.
     fn packet(
         &self,
         inner: &mut Inner,
-        way: usize,
+        path_index: usize,
         transmit: &Transmit,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
     ) -> Option<Packet> {
-        let headroom = inner.paths.path(way)?.headroom();
-        let room = match goes_on(transmit, self.identity.config.mtu) {
-            true => inner.out.room(),
+        let headroom = inner.paths.path(path_index)?.headroom();
+        let run_room = match may_begin_run(transmit, self.identity.config.mtu) {
+            true => inner.tx_queue.run_room(),
             false => 1,
         };
         let (proto, flows) = (&inner.proto, &mut inner.flows);
-        match self.build(proto, flows, near, headroom, room, transmit) {
+        match self.build(proto, flows, region_cache, headroom, run_room, transmit) {
             Ok(packet) => Some(packet),
             Err(BuildError::NoMemory) => {
                 count(&mut inner.stats.tx_no_memory, 1);
@@ -401,20 +427,21 @@ impl Conn {
                 }
                 let filler = transmit.without_payload();
                 let (proto, flows) = (&inner.proto, &mut inner.flows);
-                self.build(proto, flows, near, headroom, 1, &filler).ok()
+                self.build(proto, flows, region_cache, headroom, 1, &filler)
+                    .ok()
             }
         }
     }
 
-    /// One packet, from the PDL header on, with room for the headers of `room` at least; see
-    /// [`Self::packet`].
+    /// Builds one packet, from the PDL header on. If its data is not copied, the linear part has
+    /// room for the headers of `run_room` packets. See [`Self::packet`].
     fn build(
         &self,
         proto: &Connection<Kernel>,
         flows: &mut flow::Flows,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         headroom: usize,
-        room: usize,
+        run_room: usize,
         transmit: &Transmit,
     ) -> Result<Packet, BuildError> {
         let mut active = None;
@@ -428,13 +455,13 @@ impl Conn {
                 copied = active.is_none_or(|active| {
                     active
                         .work
-                        .is_copied(num_ops, first_of(request), request.len)
+                        .is_copied(num_ops, work_offset(request), request.len)
                 });
             }
             Payload::Reply(reply) => copied = work::are_copied(num_ops, reply.len),
             _ => {}
         }
-        // Zeroing room for many operations costs more than writing one.
+        // Zeroing space for many operations costs more than writing the headers of one.
         let (mut one, mut many);
         let headers: &mut [u8] = match num_ops {
             0 | 1 => {
@@ -456,7 +483,7 @@ impl Conn {
         let headers = headers.get(..len).ok_or(BuildError::NoMemory)?;
         let linear = match copied {
             true => len.saturating_add(transmit.data_len()),
-            false => len.saturating_mul(room),
+            false => len.saturating_mul(run_room),
         };
         let mut skb = SkBuff::alloc(headroom, linear).ok_or(BuildError::NoMemory)?;
         let no_memory = |_| BuildError::NoMemory;
@@ -465,7 +492,7 @@ impl Conn {
             Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => {}
             Payload::Request(request) if request.has_data => {
                 let active = active.ok_or(BuildError::NoMemory)?;
-                let first = first_of(request);
+                let first = work_offset(request);
                 for work in active.works() {
                     let len = request.len as usize;
                     work.attach(first, len, request.pad, copied, &mut skb)
@@ -475,39 +502,39 @@ impl Conn {
             Payload::Request(_) => {}
             Payload::Reply(reply) => {
                 for read in proto.reply_reads(reply) {
-                    self.attach_reply(near, read.address, reply.len, copied, &mut skb)?;
+                    self.attach_reply(region_cache, read.address, reply.len, copied, &mut skb)?;
                     skb.put_zero(reply.pad.into()).map_err(no_memory)?;
                 }
             }
         }
-        Ok((skb, (room > 1 && !copied).then_some(len)))
+        Ok((skb, (run_room > 1 && !copied).then_some(len)))
     }
 
-    /// Attaches bytes that the peer reads.
+    /// Attaches the bytes that the peer reads.
     fn attach_reply(
         &self,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         address: u64,
         len: u32,
         copied: bool,
         skb: &mut SkBuff,
     ) -> Result<(), BuildError> {
-        let (region, offset) = self.read_from(near, address, len)?;
+        let (region, offset) = self.reply_source(region_cache, address, len)?;
         work::attach(region.pages(), offset, len as usize, copied, skb)
             .map_err(|_| BuildError::NoMemory)?;
         region.count_read(len.into());
         Ok(())
     }
 
-    /// Where bytes are that the peer reads. The region is looked up when they leave: after its release none of its
-    /// memory does any more.
-    fn read_from<'a>(
+    /// Finds the region of bytes that the peer reads, and their offset in it. This happens when the
+    /// packet is built, so that nothing of a region's memory leaves after its release.
+    fn reply_source<'a>(
         &self,
-        near: &'a mut RegionCache,
+        region_cache: &'a mut RegionCache,
         address: u64,
         len: u32,
     ) -> Result<(&'a Region, u64), BuildError> {
-        let region = near
+        let region = region_cache
             .at(self.resources.regions(), address)
             .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
         let partition = self.identity.partition;

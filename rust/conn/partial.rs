@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages of several transactions, of which some are still to come.
+//! Messages of several transactions that are not complete yet.
 
 use kernel::{prelude::*, sync::Arc};
 
@@ -11,81 +11,88 @@ use crate::{
     qp::{Claim, MsgAttrs, PartialRef, Qp, RecvError},
 };
 
-/// Where the bytes are that have come.
+/// Where the received bytes are.
 pub(super) enum Store {
-    /// In the kernel, by their place in the message, until the program says where they go.
-    Kept(SkbQueue),
+    /// In the kernel, by offset in the message, until the program says where they go.
+    Buffered(SkbQueue),
     /// In the program's buffer.
     Placed(Claim),
 }
 
-/// A message of which whole transactions are here.
+/// A message of which some transactions are complete.
 pub(super) struct Partial {
     pub(super) qp: Arc<Qp>,
     pub(super) qpn: u32,
     pub(super) attrs: MsgAttrs,
     pub(super) store: Store,
+    /// Length of the message, in bytes.
     len: u32,
-    /// Bytes so far.
+    /// Bytes received so far.
     bytes: u64,
-    /// The first transaction is here.
+    /// The first transaction is complete.
     begun: bool,
-    /// Its queue pair counts it.
-    kept: Option<PartialRef>,
+    /// Counts this message in its queue pair.
+    reference: Option<PartialRef>,
 }
 
 impl Partial {
-    /// The message of `len` bytes that `part` is of, without any bytes.
+    /// The message of `len` bytes that `part` belongs to, without the bytes of `part`.
     pub(super) fn new(part: &Assembly, len: u32, claim: Option<Claim>) -> Self {
         Self {
             qp: part.qp.clone(),
             qpn: part.qpn,
             attrs: part.attrs,
-            store: claim.map_or_else(|| Store::Kept(SkbQueue::new()), Store::Placed),
+            store: claim.map_or_else(|| Store::Buffered(SkbQueue::new()), Store::Placed),
             len,
             bytes: 0,
             begun: false,
-            kept: None,
+            reference: None,
         }
     }
 
-    /// Has its queue pair count it, and take it away when it goes. False: it has gone.
+    /// Registers the message with its queue pair, which has it dropped when it is unbound. Returns
+    /// `false` if the queue pair is unbound already.
     ///
-    /// Softirq, the connection's lock is held.
-    pub(super) fn keep(&mut self) -> bool {
-        if self.kept.is_none() {
-            self.kept = self.qp.keep_partial();
+    /// Softirq. The caller holds the connection's lock.
+    pub(super) fn register(&mut self) -> bool {
+        if self.reference.is_none() {
+            self.reference = self.qp.keep_partial();
         }
-        self.kept.is_some()
+        self.reference.is_some()
     }
 
-    /// Whether the first transaction is here.
+    /// Whether the first transaction is complete.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether it is a message of this length, with this mark.
-    pub(super) fn is_of(&self, len: u32, attrs: MsgAttrs) -> bool {
+    /// Whether the message has this length and these attributes.
+    pub(super) fn matches(&self, len: u32, attrs: MsgAttrs) -> bool {
         self.len == len && self.attrs == attrs
     }
 
-    /// Whether as many bytes are here as the message has.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether all bytes of the message were received.
+    pub(super) fn is_complete(&self) -> bool {
         self.bytes >= self.len.into()
     }
 
-    /// Whether more are.
+    /// Whether more bytes were received than the message has.
     pub(super) fn is_exceeded(&self) -> bool {
         self.bytes > self.len.into()
     }
 
-    /// Adds a transaction. Softirq, the connection's lock is held.
+    /// Adds a complete transaction. Softirq. The caller holds the connection's lock.
+    ///
+    /// # Errors
+    ///
+    /// The outer error ends the transaction. The inner one is the queue pair's: its buffer does not
+    /// take the bytes.
     pub(super) fn add(&mut self, mut part: Assembly) -> Result<Result<(), RecvError>, Code> {
         let first = part.segments.first_key().unwrap_or(0);
         self.begun |= first == 0;
         self.bytes = self.bytes.saturating_add(part.bytes);
         match &mut self.store {
-            Store::Kept(segments) => segments.append_all(&mut part.segments),
+            Store::Buffered(segments) => segments.append_all(&mut part.segments),
             Store::Placed(claim) => {
                 let bytes = part.segments.into_message().ok_or(Code::RESOURCES)?;
                 let put = claim.put(first, &bytes);

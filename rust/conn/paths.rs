@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The paths of a connection, and which of them a packet takes.
+//! The paths of a connection, and which of them a packet takes [proto 2.8].
 //!
-//! A connection that sprays deals its packets out over all paths that are up. Any other one keeps to
-//! one path, which its flow label chooses, while that is up.
+//! A connection that sprays spreads its packets over all paths that are up. Any other one keeps to
+//! one path, which its flow label selects, while that is up.
 
 use kernel::{
     alloc::AllocError,
@@ -20,90 +20,92 @@ use crate::{
     proto::{DropReason, Transmit},
 };
 
-/// Most paths of a connection: the ports that a node has at most.
+/// Most paths of a connection: as many as the ports of a node [proto 2.8].
 pub(crate) const PATHS_MAX: usize = 4;
 
-/// Time for which a path that could not take a packet is left alone, ns.
+/// Time for which a path is avoided after it could not send, in ns.
 const AVOID_TIME: u64 = 1_000_000_000;
 
-/// Retransmission timeouts in a row after which the peer's Ethernet address is probed: half a second
-/// and more, so that a path that loses much does not count as silent.
+/// Retransmission timeouts in a row after which the peer's Ethernet address is probed. They take
+/// half a second or more, so that a path that loses many packets does not count as silent.
 const SUSPECT_TIMEOUTS: u32 = 4;
 
-/// Both ends of a path, addresses as in [`super::ConnParams`].
+/// Both ends of a path. Addresses are IPv6 or v4-mapped.
 pub(crate) struct PathEnds {
-    /// 0: by route; of the only path of a connection.
+    /// Device of the path. 0, of the only path of a connection: the route chooses it.
     pub(crate) ifindex: u32,
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
     pub(crate) local_sunh: u16,
     pub(crate) remote_sunh: u16,
+    /// Static Ethernet address of the peer.
     pub(crate) mac: Option<[u8; 6]>,
-    /// The device is gone: the path is never used again.
+    /// The device was unregistered: the path is never used again.
     pub(crate) gone: Atomic<bool>,
 }
 
 impl PathEnds {
-    fn over(&self, ifindex: u32) -> bool {
+    fn is_over(&self, ifindex: u32) -> bool {
         self.ifindex == ifindex && !self.gone.load(Relaxed)
     }
 }
 
-/// What there is to tell of a path.
+/// A snapshot of a path, for netlink.
 pub(crate) struct PathInfo {
-    /// Packets can leave by it.
+    /// Whether packets can leave by the path now.
     pub(crate) up: bool,
     /// Packets since the connection was created.
     pub(crate) tx_packets: u64,
     pub(crate) rx_packets: u64,
 }
 
-/// One path.
+/// A path and its state.
 struct Entry {
-    /// `None` when its device is gone, or the connection.
+    /// `None`: the device was unregistered, or the connection was removed.
     path: Option<Path>,
-    /// The path is used only when no other is up until then, ns.
+    /// Until this time, in ns, the path is used only if no other is up.
     avoid_until: u64,
     tx_packets: u64,
     rx_packets: u64,
 }
 
-/// A path as an element of a set.
+/// The set with path `i` alone.
 fn bit(i: usize) -> u32 {
     // CAST: Below `PATHS_MAX`.
     1u32.wrapping_shl(i as u32)
 }
 
-/// The first path of a set of `n` at most, from one on and around.
-fn first(set: u32, from: usize, n: usize) -> Option<usize> {
+/// The first path of a set, from path `from` on and wrapping around at `n`.
+fn first_in_set(set: u32, from: usize, n: usize) -> Option<usize> {
     let from = from.checked_rem(n)?;
     let is_in = |i: &usize| set & bit(*i) != 0;
     (from..n).find(is_in).or_else(|| (0..from).find(is_in))
 }
 
-/// The paths of a connection, under its lock.
+/// The paths of a connection. `Conn::inner` protects them.
 pub(super) struct Paths {
-    /// As in [`Identity::paths`].
+    /// In the order of [`Identity::paths`].
     entries: KVec<Entry>,
     spray: bool,
-    /// Bytes of the longest packet.
+    /// Longest packet, in bytes from the PDL header on.
     mtu: u32,
-    /// The path of a connection that does not spray, while it is up.
-    home: usize,
-    /// Where the search for its path begins.
-    start: usize,
-    /// Path of the new packet sent last.
+    /// Path that the flow label selects.
+    preferred: usize,
+    /// Path at which a connection that does not spray begins the search for one that is up.
+    search_from: usize,
+    /// Path of the last packet; of a connection that sprays, of the last new one.
     last: usize,
-    /// The set of paths that could be used then.
+    /// Paths that were usable when a path was chosen last, as a set.
     usable: u32,
     /// Retransmission timeouts since the peer acknowledged anything.
     timeouts: u32,
-    /// Path of the last transmission of each packet, by slot, of a connection that sprays.
+    /// Path of the last transmission of each packet, by PSN modulo length. Empty unless the
+    /// connection sprays over several paths.
     sent_by: KVVec<u8>,
 }
 
 impl Paths {
-    /// `paths` are those of [`Identity::paths`]. Process context.
+    /// `paths` are those of [`Identity::paths`], in the same order. Process context.
     pub(super) fn new(
         identity: &Identity,
         paths: KVec<Path>,
@@ -111,7 +113,7 @@ impl Paths {
     ) -> Result<Paths, AllocError> {
         let mut entries = KVec::with_capacity(paths.len(), GFP_KERNEL)?;
         for path in paths {
-            // There is room: it was just allocated.
+            // This cannot fail: the capacity is `paths.len()`.
             let _ = entries.push_within_capacity(Entry {
                 path: Some(path),
                 avoid_until: 0,
@@ -124,44 +126,44 @@ impl Paths {
         } else {
             0
         };
-        // Scaled to 0..len.
+        // The 32-bit hash scaled to 0..len.
         let hash = u64::from(mixed(identity.flow_label));
-        let home = (hash.wrapping_mul(entries.len() as u64) >> 32) as usize;
+        let preferred = (hash.wrapping_mul(entries.len() as u64) >> 32) as usize;
         Ok(Paths {
             entries,
             spray: identity.spray,
             mtu: identity.config.mtu,
-            home,
-            start: home,
-            last: home,
+            preferred,
+            search_from: preferred,
+            last: preferred,
             usable: 0,
             timeouts: 0,
             sent_by: KVVec::from_elem(0, slots, GFP_KERNEL)?,
         })
     }
 
-    /// Whether there is nothing left to send by.
+    /// Whether no path is left.
     pub(super) fn closed(&self) -> bool {
         self.entries.iter().all(|entry| entry.path.is_none())
     }
 
-    /// The `i`th path, while there is one.
+    /// The path at index `i`. `None`: it was closed.
     pub(super) fn path(&self, i: usize) -> Option<&Path> {
         self.entries.get(i)?.path.as_ref()
     }
 
-    /// All paths that there are.
+    /// All paths that are not closed.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| entry.path.as_ref())
     }
 
-    /// Takes the `i`th path away, to be dropped outside the lock.
+    /// Closes the path at index `i`. The caller drops it outside of the lock.
     fn close(&mut self, i: usize) -> Option<Path> {
         self.entries.get_mut(i)?.path.take()
     }
 
-    /// The paths that can send a packet now, and those of them that are not to be avoided.
-    fn up(&self, now: u64) -> (u32, u32) {
+    /// The set of paths that are up, and those of them that are not avoided.
+    fn path_sets(&self, now: u64) -> (u32, u32) {
         let (mut up, mut usable) = (0, 0);
         for (i, entry) in (0..PATHS_MAX).zip(&self.entries) {
             if entry.path.as_ref().is_some_and(|path| path.up(self.mtu)) {
@@ -174,38 +176,43 @@ impl Paths {
         (up, usable)
     }
 
-    /// The path for a packet.
+    /// Chooses the path for a packet. Returns its index.
     pub(super) fn choose(&mut self, transmit: &Transmit, now: u64) -> usize {
         if self.entries.len() < 2 {
             return 0;
         }
-        let (up, usable) = self.up(now);
+        let (up, usable) = self.path_sets(now);
         if usable & !self.usable != 0 {
-            // One came back.
-            self.start = self.home;
+            // A path became usable: the choice is made anew [proto 2.8].
+            self.search_from = self.preferred;
         }
         self.usable = usable;
         let slot = (transmit.psn as usize).checked_rem(self.sent_by.len());
         let slot = slot.and_then(|slot| self.sent_by.get_mut(slot));
         let from = match &slot {
-            None => self.start,
-            // Another one than the last time: a path may lose everything and not be down.
-            Some(by) if transmit.retransmit => usize::from(**by).saturating_add(1),
+            None => self.search_from,
+            // A path may lose everything and still be up, so the packet takes another one than
+            // before.
+            Some(tx_path) if transmit.retransmit => usize::from(**tx_path).saturating_add(1),
             Some(_) => self.last.saturating_add(1),
         };
         let set = if usable != 0 { usable } else { up };
-        let chosen = first(set, from, self.entries.len()).unwrap_or(self.home);
+        let chosen = first_in_set(set, from, self.entries.len()).unwrap_or(self.preferred);
         if slot.is_none() || !transmit.retransmit {
             self.last = chosen;
         }
-        if let Some(by) = slot {
+        if let Some(tx_path) = slot {
             // CAST: Below `PATHS_MAX`.
-            *by = chosen as u8;
+            *tx_path = chosen as u8;
         }
         chosen
     }
 
-    /// Sends packets, `n` of them, by the `i`th path.
+    /// Sends `n` packets by the path at index `i`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV`: the path was closed. Others are those of [`Path::transmit`].
     pub(super) fn send(
         &mut self,
         i: usize,
@@ -219,31 +226,31 @@ impl Paths {
         let sent = path.transmit(packets, entropy);
         match sent {
             Ok(()) => count(&mut entry.tx_packets, n),
-            // A full queue says nothing of the path.
+            // Neither a full queue nor a lack of memory says anything about the path.
             Err(e) if e == enobufs() || e == ENOMEM => {}
             Err(_) => entry.avoid_until = now.saturating_add(AVOID_TIME),
         }
         sent
     }
 
-    /// Bytes of a packet that all paths that are left take, if one of them has had a longer one since this was
-    /// asked last. Process or softirq context.
+    /// Longest packet that all paths take, in bytes from the PDL header on. `None` unless a path
+    /// has sent a longer one in fragments since the last call. Process or softirq context.
     pub(super) fn narrowed(&self) -> Option<u32> {
-        // All are asked, or one would be told of again.
+        // Every path is asked, because asking resets its flag.
         let ask = |narrow: bool, path: &Path| path.was_narrow() || narrow;
         let narrow = self.iter().fold(false, ask);
         let mtus = self.iter().map(Path::mtu).filter(|&mtu| mtu > 0);
         narrow.then(|| mtus.fold(self.mtu, u32::min))
     }
 
-    /// Packets, `n` of them, came in by the `i`th path.
+    /// Counts `n` packets that arrived on the path at index `i`.
     pub(super) fn received(&mut self, i: usize, n: u64) {
         if let Some(entry) = self.entries.get_mut(i) {
             count(&mut entry.rx_packets, n);
         }
     }
 
-    /// The peer has acknowledged something, by the `i`th path.
+    /// The peer has acknowledged something by a packet on the path at index `i`.
     pub(super) fn confirm(&mut self, i: usize) {
         self.timeouts = 0;
         if let Some(path) = self.path(if self.spray { i } else { self.last }) {
@@ -251,40 +258,45 @@ impl Paths {
         }
     }
 
-    /// Nothing was acknowledged for the time of a retransmission: the path may be dead further on.
+    /// The retransmission timer has expired: the path may be dead beyond the first link.
     pub(super) fn timed_out(&mut self) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts % SUSPECT_TIMEOUTS == 0 {
             self.iter().for_each(Path::suspect);
         }
         if self.usable & bit(self.last) != 0 {
-            self.start = self.last.saturating_add(1);
+            self.search_from = self.last.saturating_add(1);
         }
     }
 
-    /// The peer has sent something again, by the `i`th path: what we sent to acknowledge it may have
-    /// been lost where the peer's first packet was.
-    pub(super) fn repeated(&mut self, i: usize) {
-        self.start = i;
+    /// The peer has sent a packet again, by the path at index `i`. This end's acknowledgement of
+    /// the first copy may have been lost, so this end follows the peer to that path.
+    pub(super) fn duplicate_received(&mut self, i: usize) {
+        self.search_from = i;
     }
 }
 
 impl Conn {
-    /// The path that a packet came by, or why it came by none. Any context.
+    /// The index of the path that a packet arrived on. `local_matches` and `remote_matches` compare
+    /// the packet's destination and source. Any context.
+    ///
+    /// # Errors
+    ///
+    /// The reason to drop the packet: it arrived on no path.
     pub(crate) fn path_of(
         &self,
         ifindex: u32,
-        ours: impl Fn(&PathEnds) -> bool,
-        theirs: impl Fn(&PathEnds) -> bool,
+        local_matches: impl Fn(&PathEnds) -> bool,
+        remote_matches: impl Fn(&PathEnds) -> bool,
     ) -> Result<usize, DropReason> {
         let mut reason = DropReason::WrongPath;
         for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
-            if ends.ifindex != 0 && !ends.over(ifindex) {
+            if ends.ifindex != 0 && !ends.is_over(ifindex) {
                 continue;
             }
-            if !ours(ends) {
+            if !local_matches(ends) {
                 reason = DropReason::NotOurs;
-            } else if !theirs(ends) {
+            } else if !remote_matches(ends) {
                 reason = DropReason::WrongSource;
             } else {
                 return Ok(i);
@@ -293,17 +305,17 @@ impl Conn {
         Err(reason)
     }
 
-    /// Whether a path goes over the device. Any context.
-    pub(crate) fn uses(&self, ifindex: u32) -> bool {
+    /// Whether a path uses the device. Any context.
+    pub(crate) fn uses_device(&self, ifindex: u32) -> bool {
         let mut paths = self.identity.paths.iter();
-        paths.any(|ends| ends.over(ifindex))
+        paths.any(|ends| ends.is_over(ifindex))
     }
 
-    /// A device goes away, and the paths over it; without any left the connection breaks. Process
-    /// context.
-    pub(crate) fn leave(self: &Arc<Self>, ifindex: u32) {
+    /// A device is unregistered: closes the paths over it. Without a path left the connection
+    /// breaks. Process context, RTNL is held.
+    pub(crate) fn device_gone(self: &Arc<Self>, ifindex: u32) {
         for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
-            if ends.over(ifindex) {
+            if ends.is_over(ifindex) {
                 ends.gone.store(true, Relaxed);
                 let path = self.inner.lock().paths.close(i);
                 drop(path);
@@ -314,7 +326,7 @@ impl Conn {
         }
     }
 
-    /// Gives up all paths, and with them the devices; nothing is sent any more. Process context.
+    /// Closes all paths and releases their devices. Nothing is sent any more. Process context.
     pub(crate) fn close_paths(&self) {
         for i in 0..self.identity.paths.len() {
             let path = self.inner.lock().paths.close(i);
@@ -322,7 +334,7 @@ impl Conn {
         }
     }
 
-    /// A snapshot of the `i`th path for netlink.
+    /// A snapshot of the path at index `i`, for netlink.
     pub(crate) fn path_info(&self, i: usize) -> Option<PathInfo> {
         let inner = self.inner.lock();
         let entry = inner.paths.entries.get(i)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the receiving half of a connection keeps: packets that wait, and messages of which parts are still to come.
+//! State of the receiving half of a connection: held packets, and messages that are not complete.
 
 use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
@@ -11,23 +11,23 @@ use crate::{
     qp::{MsgAttrs, Qp},
 };
 
-/// Long messages under way at a time, each to another queue pair.
+/// Most messages of several transactions that are under way at a time, each to another queue pair.
 const PARTIAL_MAX: usize = 256;
 
-/// A message, or one transaction of it, of which packets are still to come.
+/// A message, or one transaction of a long message, of which some packets have arrived.
 pub(super) struct Assembly {
     pub(super) qp: Arc<Qp>,
     pub(super) qpn: u32,
-    /// Segments by their place in the message.
+    /// Segments, by their place in the message.
     pub(super) segments: SkbQueue,
-    /// Bytes of data so far.
+    /// Bytes of data received so far.
     pub(super) bytes: u64,
-    /// Length of the whole message, where the packets say it.
+    /// Length of the whole message, in bytes. `None`: the message is the transaction.
     pub(super) message_len: Option<u32>,
     pub(super) attrs: MsgAttrs,
 }
 
-/// What all operations of a message say, where they can.
+/// The attributes that all operations of a message carry. Without extensions there are none.
 pub(super) fn attrs(ext: Option<&SegmentExt>) -> MsgAttrs {
     ext.map_or(MsgAttrs::default(), |ext| MsgAttrs {
         imm: ext.imm,
@@ -36,84 +36,86 @@ pub(super) fn attrs(ext: Option<&SegmentExt>) -> MsgAttrs {
 }
 
 impl Assembly {
-    /// Whether it is of a message of this length, with this mark.
-    pub(super) fn is_part_of(&self, message_len: Option<u32>, attrs: MsgAttrs) -> bool {
+    /// Whether the message has this length and these attributes.
+    pub(super) fn matches(&self, message_len: Option<u32>, attrs: MsgAttrs) -> bool {
         self.message_len == message_len && self.attrs == attrs
     }
 }
 
-/// A message to a receive context, of which parts are still to come.
-pub(super) struct Filling {
+/// A message to a receive context of which some packets have arrived.
+pub(super) struct ContextAssembly {
+    /// Key of the receive context.
     pub(super) key: u32,
-    /// The owner's: another region may get the key.
+    /// Queue pair of the context's owner. It is kept because another region may get the key.
     pub(super) qp: Arc<Qp>,
-    /// Lowest offset so far.
+    /// Lowest offset in the context so far, in bytes.
     pub(super) offset: u32,
-    /// Bytes so far.
+    /// Bytes received so far.
     pub(super) length: u32,
 }
 
-/// State of the receiving half, under the connection's lock.
+/// State of the receiving half. `Conn::inner` protects it.
 pub(super) struct Receiver {
-    /// Packets above a hole of an ordered connection, by slot.
+    /// Packets above a hole of an ordered connection [proto 3.9], by the slot that the core names.
     pub(super) held: KVVec<Option<SkBuff>>,
-    /// Messages by transaction.
+    /// Messages, by XID modulo length.
     assemblies: KVVec<Option<Assembly>>,
-    /// Messages to receive contexts by transaction.
-    fillings: KVVec<Option<Filling>>,
-    /// Messages of several transactions.
+    /// Messages to receive contexts, by XID modulo length.
+    context_assemblies: KVVec<Option<ContextAssembly>>,
+    /// Messages of several transactions, at most one for each queue pair.
     pub(super) partials: KVec<Partial>,
 }
 
-fn empty<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
+fn empty_slots<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
     let mut slots = KVVec::with_capacity(n, GFP_KERNEL)?;
     for _ in 0..n {
-        // There is room: it was just allocated.
+        // This cannot fail: the capacity is `n`.
         let _ = slots.push_within_capacity(None);
     }
     Ok(slots)
 }
 
 impl Receiver {
-    /// Process context.
+    /// An idle receiving half. Process context.
     pub(super) fn new(psn_slots: usize, xid_slots: usize) -> Result<Receiver, AllocError> {
         Ok(Receiver {
-            held: empty(psn_slots)?,
-            assemblies: empty(xid_slots)?,
-            fillings: empty(xid_slots)?,
+            held: empty_slots(psn_slots)?,
+            assemblies: empty_slots(xid_slots)?,
+            context_assemblies: empty_slots(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
         })
     }
 
-    /// Everything it holds, to be dropped outside the lock. What stays takes nothing in.
+    /// Takes all state out, so that the caller can drop it outside of the lock. What remains has no
+    /// slots, and accepts nothing.
     pub(super) fn take(&mut self) -> Receiver {
         core::mem::replace(
             self,
             Receiver {
                 held: KVVec::new(),
                 assemblies: KVVec::new(),
-                fillings: KVVec::new(),
+                context_assemblies: KVVec::new(),
                 partials: KVec::new(),
             },
         )
     }
 
-    pub(super) fn slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
+    pub(super) fn assembly_slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
         let mask = self.assemblies.len().wrapping_sub(1);
         self.assemblies.get_mut(usize::from(xid) & mask)
     }
 
-    pub(super) fn filling(&mut self, xid: u16) -> Option<&mut Option<Filling>> {
-        let mask = self.fillings.len().wrapping_sub(1);
-        self.fillings.get_mut(usize::from(xid) & mask)
+    pub(super) fn context_slot(&mut self, xid: u16) -> Option<&mut Option<ContextAssembly>> {
+        let mask = self.context_assemblies.len().wrapping_sub(1);
+        self.context_assemblies.get_mut(usize::from(xid) & mask)
     }
 
-    pub(super) fn partial(&self, qpn: u32) -> Option<usize> {
+    pub(super) fn partial_index(&self, qpn: u32) -> Option<usize> {
         self.partials.iter().position(|p| p.qpn == qpn)
     }
 
     pub(super) fn take_partial(&mut self, qpn: u32) -> Option<Partial> {
-        let index = self.partial(qpn)?;
+        let index = self.partial_index(qpn)?;
         self.partials.remove(index).ok()
     }
 }

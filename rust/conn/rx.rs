@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of a connection: packets to the core, operations to memory and queue pairs.
+//! The receive side of a connection: packets go to the core, and operations to memory and queue
+//! pairs.
 
 use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
 use super::{
-    count, first_byte,
+    count,
     flow::Flows,
     partial::{Partial, Store},
-    receiver::{attrs, Assembly, Filling, Receiver},
-    Conn, ConnState, ConnStats, Inner,
+    receiver::{attrs, Assembly, ContextAssembly, Receiver},
+    token_offset, Conn, ConnState, ConnStats, Inner,
 };
 use crate::{
     event::Event,
@@ -28,21 +29,25 @@ use crate::{
     slabs::Kernel,
 };
 
-/// The owner of the core while one packet is processed.
-struct Target<'a> {
+/// The core's owner while the core processes one packet or one run. It carries out the peer's
+/// operations, and stores the answers to reads of this end.
+struct RxOwner<'a> {
     conn: &'a Conn,
     rx: &'a mut Receiver,
     flows: &'a mut Flows,
     stats: &'a mut ConnStats,
+    /// The packet. Offsets of the core's blocks count from its beginning.
     part: Part<'a>,
-    near: &'a mut RegionCache,
-    /// It has the data of several packets. Where that is refused each is taken by itself, which then counts.
-    several: bool,
+    region_cache: &'a mut RegionCache,
+    /// The core takes a run as one. If it refuses the run, it gets each packet alone, and only
+    /// those refusals are counted.
+    is_run: bool,
 }
 
-impl Target<'_> {
+impl RxOwner<'_> {
+    /// Counts and reports an access that is refused with `code`.
     fn violation(&mut self, code: Code, address: u64, length: u32) -> Code {
-        if self.several {
+        if self.is_run {
             return code;
         }
         count(&mut self.stats.access_violations, 1);
@@ -69,7 +74,8 @@ impl Target<'_> {
         resources.qp(qpn).ok_or_else(|| resources.qp_missing(qpn))
     }
 
-    /// Hands a whole message to the program, or refuses it. `ext`: its sender knows runs.
+    /// Delivers a whole message to the program, or refuses it. `ext`: the message was sent by an
+    /// extension, so its sender knows runs of messages.
     fn deliver(
         &mut self,
         qp: &Qp,
@@ -79,43 +85,51 @@ impl Target<'_> {
         ext: bool,
     ) -> Result<(), Code> {
         let delivered = qp.deliver(&self.meta(), message, ancillary);
-        self.answer(qpn, ext, delivered)?;
+        self.or_refuse(qpn, ext, delivered)?;
         count(&mut self.stats.rx_messages, 1);
         Ok(())
     }
 
-    /// Copies a message that is all in this packet to where the program wants it, or refuses it.
-    fn deliver_here(&mut self, to: &Queue, segment: &Segment, data: Block) -> Result<(), Code> {
+    /// Copies a message that is wholly in this packet to the program's buffer, or refuses it.
+    fn deliver_in_place(&mut self, to: &Queue, segment: &Segment, data: Block) -> Result<(), Code> {
         let ext = segment.ext.as_ref();
         let (skb, at) = self.part.at(data.offset);
         let bytes = Bytes::new(skb, at, data.len);
         let delivered = to.deliver(&self.meta(), bytes, Ancillary::MsgAttrs(attrs(ext)));
-        self.answer(segment.qp, ext.is_some(), delivered)?;
+        self.or_refuse(segment.qp, ext.is_some(), delivered)?;
         count(&mut self.stats.rx_messages, 1);
         Ok(())
     }
 
-    /// Refuses a message that the program could not be handed now.
-    fn room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
+    /// Refuses a message that the queue pair could not accept now.
+    fn check_room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
         let room = qp.room(&self.meta());
-        self.answer(qpn, ext, room)
+        self.or_refuse(qpn, ext, room)
     }
 
-    /// Refuses for want of a buffer; the sender repeats.
+    /// Refuses a message for want of a buffer, and with `ext` every later one until one carries
+    /// `start`. The sender repeats them.
     fn refuse(&self, qpn: u32, ext: bool) -> Code {
         let Some(qp) = self.conn.resources.qp(qpn).filter(|_| ext) else {
             return Code::NO_RECEIVE_BUFFER;
         };
         match qp.refuse(self.conn.cid()) {
             Ok(()) => Code::NO_RECEIVE_BUFFER,
-            // Messages behind it could not be kept from being taken before it.
+            // Without memory to note the refusal, later messages would overtake this one. RESOURCES
+            // fails the message instead of having it repeated.
             Err(AllocError) => Code::RESOURCES,
         }
     }
 
-    /// What the sender is told of a message that a queue pair did not take.
-    fn answer<T>(&mut self, qpn: u32, ext: bool, taken: Result<T, RecvError>) -> Result<T, Code> {
-        taken.map_err(|refused| match refused {
+    /// Turns the error of a queue pair that does not accept a message into the code for the sender.
+    /// Without a buffer it refuses the message.
+    fn or_refuse<T>(
+        &mut self,
+        qpn: u32,
+        ext: bool,
+        result: Result<T, RecvError>,
+    ) -> Result<T, Code> {
+        result.map_err(|error| match error {
             RecvError::NoBuffer => {
                 count(&mut self.stats.rx_no_buffer, 1);
                 self.refuse(qpn, ext)
@@ -125,14 +139,14 @@ impl Target<'_> {
         })
     }
 
-    /// Tells the owner of a receive context that a message is in it.
-    fn tell_filled(&mut self, filling: Filling) -> Result<(), Code> {
-        let Filling {
+    /// Notifies the owner of a receive context that a message is in it.
+    fn deliver_context_message(&mut self, message: ContextAssembly) -> Result<(), Code> {
+        let ContextAssembly {
             key,
             qp,
             offset,
             length,
-        } = filling;
+        } = message;
         let region = self.conn.resources.regions().get(key);
         if !region.is_some_and(|region| region.is_of(&qp)) {
             return Err(Code::ACCESS_KEY);
@@ -148,29 +162,29 @@ impl Target<'_> {
         }
     }
 
-    /// A transaction begins. If it is of another message than the one of several transactions that is
-    /// under way to the same queue pair, that was given up [proto 7].
-    fn give_up(&mut self, segment: &Segment) {
+    /// A transaction begins. Drops the unfinished message to its queue pair, unless the transaction
+    /// belongs to that: the sender has given it up [proto 7].
+    fn drop_stale_partial(&mut self, segment: &Segment) {
         let ordered = self.conn.identity.config.ordered_rx;
         let Some(partial) = self
             .rx
-            .partial(segment.qp)
+            .partial_index(segment.qp)
             .and_then(|i| self.rx.partials.get(i))
         else {
             return;
         };
         let continued = segment.ext.as_ref().is_some_and(|ext| {
-            partial.is_of(ext.message_len, attrs(Some(ext))) && !(ordered && ext.offset == 0)
+            partial.matches(ext.message_len, attrs(Some(ext))) && !(ordered && ext.offset == 0)
         });
         if !continued {
             self.rx.take_partial(segment.qp);
         }
     }
 
-    /// Lets the message of a transaction begin, or refuses it; whether there is room for it is not asked yet.
+    /// Admits the message of a transaction, or refuses it. This does not check for a buffer.
     fn admit(&mut self, qp: &Qp, segment: &Segment) -> Result<(), Code> {
         let ext = segment.ext.as_ref();
-        self.give_up(segment);
+        self.drop_stale_partial(segment);
         if ext.is_some_and(|e| e.message_len > qp.max_message()) {
             return Err(Code::RESOURCES);
         }
@@ -183,14 +197,14 @@ impl Target<'_> {
     }
 
     /// Begins the assembly of a transaction's message, or refuses it.
-    fn begin(&mut self, qp: Arc<Qp>, segment: &Segment) -> Result<Assembly, Code> {
+    fn begin_assembly(&mut self, qp: Arc<Qp>, segment: &Segment) -> Result<Assembly, Code> {
         let qpn = segment.qp;
         let ext = segment.ext.as_ref();
-        // Later transactions of a message that was let in are let in.
-        if self.rx.partial(qpn).is_none() {
-            match self.several {
+        // Later transactions of an admitted message need no check: it has begun.
+        if self.rx.partial_index(qpn).is_none() {
+            match self.is_run {
                 true => qp.room(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
-                false => self.room(&qp, qpn, ext.is_some())?,
+                false => self.check_room(&qp, qpn, ext.is_some())?,
             }
         }
         Ok(Assembly {
@@ -203,50 +217,49 @@ impl Target<'_> {
         })
     }
 
-    /// Puts the transaction of a long message to the others of its message; gives the message when
-    /// it is whole.
-    fn join(&mut self, part: Assembly, message_len: u32) -> Result<Option<Partial>, Code> {
+    /// Adds a complete transaction to its message. Returns the message when it is complete.
+    fn join_partial(&mut self, part: Assembly, message_len: u32) -> Result<Option<Partial>, Code> {
         let qpn = part.qpn;
         let first = part.segments.first_key() == Some(0);
         let begun = self.rx.take_partial(qpn);
-        // With two first parts its sender has begun again.
+        // A second first part means that the sender has begun again.
         let begun =
-            begun.filter(|old| old.is_of(message_len, part.attrs) && !(first && old.has_begun()));
-        let mut whole = match begun {
+            begun.filter(|old| old.matches(message_len, part.attrs) && !(first && old.has_begun()));
+        let mut partial = match begun {
             Some(begun) => begun,
             None => {
                 let claim = part.qp.claim(&self.meta(), message_len);
-                Partial::new(&part, message_len, self.answer(qpn, true, claim)?)
+                Partial::new(&part, message_len, self.or_refuse(qpn, true, claim)?)
             }
         };
-        let added = whole.add(part)?;
-        self.answer(qpn, true, added)?;
-        if whole.is_whole() {
-            return Ok(Some(whole));
+        let added = partial.add(part)?;
+        self.or_refuse(qpn, true, added)?;
+        if partial.is_complete() {
+            return Ok(Some(partial));
         }
-        if !whole.keep() {
+        if !partial.register() {
             return Err(self.conn.resources.qp_missing(qpn));
         }
-        match self.rx.partials.push_within_capacity(whole) {
+        match self.rx.partials.push_within_capacity(partial) {
             Ok(()) => Ok(None),
             Err(_) => Err(Code::RESOURCES),
         }
     }
 
-    /// Hands a message of several transactions to the program.
-    fn deliver_whole(&mut self, whole: Partial) -> Result<(), Code> {
-        if whole.is_exceeded() {
+    /// Delivers a complete message of several transactions to the program, or refuses it.
+    fn deliver_partial(&mut self, partial: Partial) -> Result<(), Code> {
+        if partial.is_exceeded() {
             return Err(Code::MALFORMED);
         }
-        let ancillary = Ancillary::MsgAttrs(whole.attrs);
-        match whole.store {
-            Store::Kept(segments) => {
+        let ancillary = Ancillary::MsgAttrs(partial.attrs);
+        match partial.store {
+            Store::Buffered(segments) => {
                 let message = segments.into_message().ok_or(Code::RESOURCES)?;
-                self.deliver(&whole.qp, whole.qpn, message, ancillary, true)
+                self.deliver(&partial.qp, partial.qpn, message, ancillary, true)
             }
             Store::Placed(claim) => {
                 let finished = claim.finish(ancillary);
-                self.answer(whole.qpn, true, finished)?;
+                self.or_refuse(partial.qpn, true, finished)?;
                 count(&mut self.stats.rx_messages, 1);
                 Ok(())
             }
@@ -254,10 +267,10 @@ impl Target<'_> {
     }
 }
 
-impl Owner for Target<'_> {
+impl Owner for RxOwner<'_> {
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code> {
         let len = data.len as u64;
-        let region = self.near.at(self.conn.resources.regions(), address);
+        let region = self.region_cache.at(self.conn.resources.regions(), address);
         let placed = region.ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
             let offset = region.remote_offset(address, len, region::REMOTE_WRITE, partition)?;
@@ -270,7 +283,7 @@ impl Owner for Target<'_> {
         });
         match placed {
             Ok(()) => {
-                self.near.wrote(len);
+                self.region_cache.wrote(len);
                 count(&mut self.stats.rx_write_bytes, len);
                 Ok(())
             }
@@ -281,7 +294,7 @@ impl Owner for Target<'_> {
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code> {
         let partition = self.conn.identity.partition;
         let allowed = self
-            .near
+            .region_cache
             .at(self.conn.resources.regions(), address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
@@ -299,7 +312,7 @@ impl Owner for Target<'_> {
     fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code> {
         let partition = self.conn.identity.partition;
         let done = self
-            .near
+            .region_cache
             .at(self.conn.resources.regions(), atomic.address)
             .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
@@ -316,58 +329,58 @@ impl Owner for Target<'_> {
         }
     }
 
-    /// A transaction is one message, to one context [proto 4.9].
+    /// A transaction is one message, to one receive context [proto 4.9].
     fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
-        // CAST: a packet is shorter.
+        // CAST: A packet is shorter than 4 GiB.
         let len = data.len as u32;
         let regions = self.conn.resources.regions();
         let checked = regions.get(key).ok_or(Code::ACCESS_KEY).and_then(|region| {
             let partition = self.conn.identity.partition;
-            let place = region.context_offset(offset, len.into(), partition)?;
-            Ok((region, place))
+            let region_offset = region.context_offset(offset, len.into(), partition)?;
+            Ok((region, region_offset))
         });
-        let (region, place) = checked.map_err(|code| {
+        let (region, region_offset) = checked.map_err(|code| {
             let address = u64::from(key) << 32 | u64::from(offset);
             self.violation(code, address, len)
         })?;
-        // Only a socket can have the right to receive.
+        // Every region with this right has an owner, a socket.
         let qp = region.owner().ok_or(Code::ACCESS_PERMISSION)?;
-        match self.rx.filling(xid) {
-            Some(Some(filling)) if filling.key == key && Arc::ptr_eq(&filling.qp, qp) => {}
+        match self.rx.context_slot(xid) {
+            Some(Some(message)) if message.key == key && Arc::ptr_eq(&message.qp, qp) => {}
             Some(Some(_)) => return Err(Code::MALFORMED),
-            Some(None) => self.room(qp, qp.qpn(), false)?,
+            Some(None) => self.check_room(qp, qp.qpn(), false)?,
             None => return Err(Code::RESOURCES),
         }
         let (skb, at) = self.part.at(data.offset);
         region
             .pages()
-            .copy_from_skb(place, skb, at, data.len)
+            .copy_from_skb(region_offset, skb, at, data.len)
             .map_err(|_| Code::MALFORMED)?;
         region.count_write(len.into());
         count(&mut self.stats.rx_write_bytes, len.into());
-        if let Some(slot) = self.rx.filling(xid) {
-            let filling = slot.get_or_insert_with(|| Filling {
+        if let Some(slot) = self.rx.context_slot(xid) {
+            let message = slot.get_or_insert_with(|| ContextAssembly {
                 key,
                 qp: qp.clone(),
                 offset,
                 length: 0,
             });
-            filling.offset = filling.offset.min(offset);
-            filling.length = filling.length.saturating_add(len);
+            message.offset = message.offset.min(offset);
+            message.length = message.length.saturating_add(len);
         }
         Ok(())
     }
 
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
-        let begun = matches!(self.rx.slot(segment.xid), Some(Some(_)));
+        let begun = matches!(self.rx.assembly_slot(segment.xid), Some(Some(_)));
         if !begun {
             let qp = self.queue_pair(segment.qp)?;
             self.admit(&qp, &segment)?;
-            if let (true, Some(queue)) = (segment.whole && !self.several, qp.ring()) {
-                return self.deliver_here(queue, &segment, data);
+            if let (true, Some(queue)) = (segment.whole && !self.is_run, qp.ring()) {
+                return self.deliver_in_place(queue, &segment, data);
             }
-            let assembly = self.begin(qp, &segment)?;
-            if let Some(slot) = self.rx.slot(segment.xid) {
+            let assembly = self.begin_assembly(qp, &segment)?;
+            if let Some(slot) = self.rx.assembly_slot(segment.xid) {
                 *slot = Some(assembly);
             }
         }
@@ -375,12 +388,12 @@ impl Owner for Target<'_> {
             Some(ext) => u64::from(ext.offset),
             None => u64::from(segment.seqno) << 8 | u64::from(segment.opnum),
         };
-        let Some(Some(assembly)) = self.rx.slot(segment.xid) else {
+        let Some(Some(assembly)) = self.rx.assembly_slot(segment.xid) else {
             return Err(Code::RESOURCES);
         };
         let ext = segment.ext.as_ref();
         let message_len = ext.map(|e| e.message_len);
-        if assembly.qpn != segment.qp || !assembly.is_part_of(message_len, attrs(ext)) {
+        if assembly.qpn != segment.qp || !assembly.matches(message_len, attrs(ext)) {
             return Err(Code::MALFORMED);
         }
         let bytes = assembly.bytes.saturating_add(data.len as u64);
@@ -389,7 +402,7 @@ impl Owner for Target<'_> {
         }
         let (skb, at) = self.part.at(data.offset);
         let Some(slice) = skb.slice(at, data.len) else {
-            return Err(match self.several {
+            return Err(match self.is_run {
                 true => Code::RESOURCES,
                 false => self.refuse(segment.qp, ext.is_some()),
             });
@@ -400,11 +413,12 @@ impl Owner for Target<'_> {
         Ok(())
     }
 
-    /// In its order among the messages. When it is refused, the sender repeats it alone: the bytes are in place.
+    /// An immediate takes its place in the order of the messages. When it is refused, the sender
+    /// repeats it alone, because the bytes of the write are in place.
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
         let qpn = immediate.qp;
         let qp = self.queue_pair(qpn)?;
-        // As another message.
+        // Like any other message, it ends an unfinished one.
         self.rx.take_partial(qpn);
         if immediate.start {
             qp.accept_again(self.conn.cid());
@@ -423,10 +437,10 @@ impl Owner for Target<'_> {
     }
 
     fn complete(&mut self, xid: u16, _opcode: u8) -> Result<(), Code> {
-        if let Some(filling) = self.rx.filling(xid).and_then(Option::take) {
-            return self.tell_filled(filling);
+        if let Some(message) = self.rx.context_slot(xid).and_then(Option::take) {
+            return self.deliver_context_message(message);
         }
-        let Some(assembly) = self.rx.slot(xid).and_then(Option::take) else {
+        let Some(assembly) = self.rx.assembly_slot(xid).and_then(Option::take) else {
             return Ok(());
         };
         if let Some(len) = assembly.message_len {
@@ -434,8 +448,8 @@ impl Owner for Target<'_> {
                 return Err(Code::MALFORMED);
             }
             if assembly.bytes < len.into() {
-                return match self.join(assembly, len)? {
-                    Some(whole) => self.deliver_whole(whole),
+                return match self.join_partial(assembly, len)? {
+                    Some(partial) => self.deliver_partial(partial),
                     None => Ok(()),
                 };
             }
@@ -447,11 +461,11 @@ impl Owner for Target<'_> {
     }
 
     fn aborted(&mut self, xid: u16) {
-        if let Some(filling) = self.rx.filling(xid) {
-            *filling = None;
+        if let Some(message) = self.rx.context_slot(xid) {
+            *message = None;
         }
-        if let Some(assembly) = self.rx.slot(xid).and_then(Option::take) {
-            if self.rx.partial(assembly.qpn).is_some() {
+        if let Some(assembly) = self.rx.assembly_slot(xid).and_then(Option::take) {
+            if self.rx.partial_index(assembly.qpn).is_some() {
                 self.rx.take_partial(assembly.qpn);
             }
         }
@@ -470,13 +484,15 @@ impl Owner for Target<'_> {
             .active((token >> 32) as u32)
             .ok_or(Code::ABORTED)?;
         let (work, number) = active.request(op).ok_or(Code::ABORTED)?;
-        let offset = first_byte(token).saturating_add(offset.into());
+        let offset = token_offset(token).saturating_add(offset.into());
         let (skb, at) = self.part.at(data.offset);
         work.place(number, offset, skb, at, data.len)
     }
 }
 
-/// The packet from its first SUPERp header on. All are linear: [`Conn::receive`] saw to it.
+/// Parses a packet from its first SUPERp header on. All headers are linear:
+/// [`Conn::receive_packet`] has pulled those of a packet, and `superp_run_note()` has checked those
+/// of a run.
 fn parse<'a>(part: &Part<'a>, lite: bool) -> Result<Packet<'a>, DropReason> {
     match lite {
         true => Ok(Packet::parse_lite(part.head, part.len)?),
@@ -485,12 +501,12 @@ fn parse<'a>(part: &Part<'a>, lite: bool) -> Result<Packet<'a>, DropReason> {
 }
 
 impl Inner {
-    /// Gives one packet to the core. `release`: it was held and its turn has come.
+    /// Gives one packet to the core. `release`: the packet was held, and is in order now.
     fn process(
         &mut self,
         conn: &Conn,
         part: Part<'_>,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         now: u64,
         release: bool,
     ) -> Received {
@@ -498,21 +514,21 @@ impl Inner {
             Ok(packet) => packet,
             Err(reason) => return Received::Dropped(reason),
         };
-        let (proto, mut target) = self.target(conn, part, near);
+        let (proto, mut owner) = self.core_and_owner(conn, part, region_cache);
         if release {
-            proto.release(now, &packet, &mut target)
+            proto.release(now, &packet, &mut owner)
         } else {
-            proto.receive(now, &packet, &mut target)
+            proto.receive(now, &packet, &mut owner)
         }
     }
 
-    /// The core, and what it calls while it delivers a packet.
-    fn target<'a>(
+    /// The core, and its owner for one packet.
+    fn core_and_owner<'a>(
         &'a mut self,
         conn: &'a Conn,
         part: Part<'a>,
-        near: &'a mut RegionCache,
-    ) -> (&'a mut Connection<Kernel>, Target<'a>) {
+        region_cache: &'a mut RegionCache,
+    ) -> (&'a mut Connection<Kernel>, RxOwner<'a>) {
         let Inner {
             proto,
             flows,
@@ -520,23 +536,23 @@ impl Inner {
             stats,
             ..
         } = self;
-        let target = Target {
+        let owner = RxOwner {
             conn,
             rx,
             flows,
             stats,
             part,
-            near,
-            several: false,
+            region_cache,
+            is_run: false,
         };
-        (proto, target)
+        (proto, owner)
     }
 }
 
 impl Inner {
-    /// Takes this connection's part of what the node can take in; twice in a period at most, so that
-    /// the connections do not meet at its lock.
-    fn follow_budget(&mut self, resources: &Resources, now: u64) {
+    /// Sets the receive window to this connection's share of the node's receive budget. It asks at
+    /// most twice in a period, so that connections do not contend for the budget's lock.
+    fn update_receive_limit(&mut self, resources: &Resources, now: u64) {
         if now < self.budget_due {
             return;
         }
@@ -547,35 +563,36 @@ impl Inner {
 }
 
 impl Conn {
-    /// Takes packets that came together, whose data begins at their first SUPERp header, from the path
-    /// of [`Conn::path_of`]. Softirq.
+    /// Receives packets that arrived together, on the path of [`Conn::path_of`]. Each begins with
+    /// its first SUPERp header. Softirq.
     pub(crate) fn receive(self: &Arc<Self>, path: usize, mut packets: Burst) {
         let now = timer::now();
         let mut inner = self.inner.lock();
-        let mut near = RegionCache::new();
+        let mut region_cache = RegionCache::new();
         while let Some(skb) = packets.pop() {
             match skb.packets() {
-                1 => self.take(&mut inner, path, skb, &mut near, now),
-                n => self.take_run(&mut inner, path, skb, n, &mut near, now),
+                1 => self.receive_packet(&mut inner, path, skb, &mut region_cache, now),
+                n => self.receive_run(&mut inner, path, skb, n, &mut region_cache, now),
             }
         }
-        // Counts what was written, before the peer learns of it.
-        drop(near);
+        // Dropping the cache counts the written bytes in their region, before the peer can know of
+        // them.
+        drop(region_cache);
         self.events(&mut inner, now);
         self.run(&mut inner, now);
         self.unlock(inner);
     }
 
-    /// Gives a packet, and those that it releases, to the core.
-    fn take(
+    /// Gives a packet to the core, and those that it releases.
+    fn receive_packet(
         &self,
         inner: &mut Inner,
         path: usize,
         mut skb: SkBuff,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         now: u64,
     ) {
-        // What is parsed must be linear.
+        // The headers are parsed in place, so they must be linear.
         let headers = match self.identity.config.lite {
             true => Packet::headers_len_lite(skb.head()),
             false => Packet::headers_len(skb.head()),
@@ -583,13 +600,14 @@ impl Conn {
         if !skb.may_pull(headers.min(skb.len())) {
             return self.resources.count_drop(DropReason::TooShort);
         }
-        // Without memory it is lost on its way.
+        // A held packet must not share memory that its sender may change. Without memory for a copy
+        // it counts as lost.
         let pdl = skb.head().first_chunk().map(PdlHeader::parse);
         if pdl.is_some_and(|pdl| inner.proto.would_hold(pdl.psn)) {
             let Some(own) = skb.own() else { return };
             skb = own;
         }
-        match self.give(inner, path, Part::whole(&skb), near, now) {
+        match self.process_packet(inner, path, Part::whole(&skb), region_cache, now) {
             Some(Received::Held { slot }) => {
                 if let Some(held) = inner.rx.held.get_mut(slot) {
                     *held = Some(skb);
@@ -598,50 +616,52 @@ impl Conn {
             Some(Received::Delivered | Received::AckOnly) => skb.consume(),
             _ => {}
         }
-        self.release(inner, near, now);
+        self.release(inner, region_cache, now);
     }
 
     /// Gives the `n` packets of a run to the core.
-    fn take_run(
+    fn receive_run(
         &self,
         inner: &mut Inner,
         path: usize,
         skb: SkBuff,
         n: u32,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         now: u64,
     ) {
-        if self.give_run(inner, path, &skb, near, now) {
+        if self.process_run(inner, path, &skb, region_cache, now) {
             return skb.consume();
         }
         for i in 0..n {
-            // It is laid out as it says, or it would not be here.
+            // `superp_run_note()` has checked the layout of the run, so each part exists.
             let Some(part) = skb.part(i) else { return };
             let pdl = part.head.first_chunk().map(PdlHeader::parse);
             match pdl.filter(|pdl| u32::from(pdl.dcid) == self.cid()) {
                 None => self.resources.count_drop(DropReason::NoConnection),
-                // What waits for others has to be by itself. Without memory it is lost on its way.
+                // A packet that is held has to be an sk_buff of its own. Without memory it counts
+                // as lost.
                 Some(pdl) if inner.proto.would_hold(pdl.psn) => {
                     if let Some(alone) = skb.run_part(0, i) {
-                        self.take(inner, path, alone, near, now);
+                        self.receive_packet(inner, path, alone, region_cache, now);
                     }
                 }
                 Some(_) => {
-                    self.give(inner, path, part, near, now);
-                    self.release(inner, near, now);
+                    self.process_packet(inner, path, part, region_cache, now);
+                    self.release(inner, region_cache, now);
                 }
             }
         }
         skb.consume();
     }
 
-    /// Gives all packets of a run to the core at once. False: each has to be given by itself.
-    fn give_run(
+    /// Gives the packets of a run to the core as one. Returns `false` if each has to be given
+    /// alone.
+    fn process_run(
         &self,
         inner: &mut Inner,
         path: usize,
         skb: &SkBuff,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         now: u64,
     ) -> bool {
         let Some((part, run)) = skb.whole() else {
@@ -652,34 +672,34 @@ impl Conn {
             return false;
         }
         let unacked = inner.proto.unacked_psn();
-        let (proto, mut target) = inner.target(self, part, near);
-        target.several = true;
-        let Some(received) = proto.receive_run(now, &run, &mut target) else {
+        let (proto, mut owner) = inner.core_and_owner(self, part, region_cache);
+        owner.is_run = true;
+        let Some(received) = proto.receive_run(now, &run, &mut owner) else {
             return false;
         };
-        self.came(inner, path, run.count().into(), unacked);
-        inner.follow_budget(&self.resources, now);
+        self.note_received(inner, path, run.count().into(), unacked);
+        inner.update_receive_limit(&self.resources, now);
         if let Received::Dropped(reason) = received {
-            self.dropped(inner, reason, now);
+            self.note_drop(inner, reason, now);
         }
         true
     }
 
-    /// So many packets came, when what was not acknowledged began with `unacked`.
-    fn came(&self, inner: &mut Inner, path: usize, n: u64, unacked: u32) {
+    /// Notes `n` received packets. `unacked` was the lowest unacknowledged PSN before them.
+    fn note_received(&self, inner: &mut Inner, path: usize, n: u64, unacked: u32) {
         inner.paths.received(path, n);
         if inner.proto.unacked_psn() != unacked {
             inner.paths.confirm(path);
         }
     }
 
-    /// Gives a packet to the core; `None` to one that is no more.
-    fn give(
+    /// Gives a packet to the core. `None`: the connection does not run.
+    fn process_packet(
         &self,
         inner: &mut Inner,
         path: usize,
         part: Part<'_>,
-        near: &mut RegionCache,
+        region_cache: &mut RegionCache,
         now: u64,
     ) -> Option<Received> {
         if matches!(inner.state, ConnState::Removed | ConnState::Broken) {
@@ -687,32 +707,33 @@ impl Conn {
             return None;
         }
         let unacked = inner.proto.unacked_psn();
-        let received = inner.process(self, part, near, now, false);
-        self.came(inner, path, 1, unacked);
+        let received = inner.process(self, part, region_cache, now, false);
+        self.note_received(inner, path, 1, unacked);
         match received {
             Received::Held { .. } | Received::Delivered => {
-                inner.follow_budget(&self.resources, now)
+                inner.update_receive_limit(&self.resources, now)
             }
-            Received::Dropped(reason) => self.dropped(inner, reason, now),
-            Received::Duplicate => inner.paths.repeated(path),
+            Received::Dropped(reason) => self.note_drop(inner, reason, now),
+            Received::Duplicate => inner.paths.duplicate_received(path),
             Received::AckOnly => {}
         }
         Some(received)
     }
 
-    fn dropped(&self, inner: &mut Inner, reason: DropReason, now: u64) {
+    /// Counts and reports a dropped packet.
+    fn note_drop(&self, inner: &mut Inner, reason: DropReason, now: u64) {
         self.resources.count_drop(reason);
-        // Now: there is little room for reports.
+        // The core keeps few reports, so they are fetched at once.
         self.events(inner, now);
     }
 
-    /// Gives those packets to the core whose turn has come.
-    fn release(&self, inner: &mut Inner, near: &mut RegionCache, now: u64) {
+    /// Gives held packets to the core that are in order now.
+    fn release(&self, inner: &mut Inner, region_cache: &mut RegionCache, now: u64) {
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };
-            match inner.process(self, Part::whole(&held), near, now, true) {
-                Received::Dropped(reason) => self.dropped(inner, reason, now),
+            match inner.process(self, Part::whole(&held), region_cache, now, true) {
+                Received::Dropped(reason) => self.note_drop(inner, reason, now),
                 _ => held.consume(),
             }
         }

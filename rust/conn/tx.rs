@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection is asked for: works become transactions.
+//! The requests of a connection: works become transactions.
 
 use kernel::{list::List, prelude::*};
 
@@ -13,32 +13,34 @@ use crate::{
     },
 };
 
-/// The message operation of v0.4, to ask the core how long one may be.
+/// The message operation of v0.4, to ask the core for lengths.
 pub(super) const STRICT_SEND: ReqOp = ReqOp::SendQp { qp: 0 };
 
-/// The operation for receive contexts.
+/// The operation for receive contexts, to ask the core for lengths.
 pub(super) const KEYED_SEND: ReqOp = ReqOp::Send { key: 0, offset: 0 };
 
-/// Refusals after which a message of a closed socket is given up: about two seconds.
+/// Refusals after which a message of a closed socket or queue pair fails: about two seconds.
 const ORPHAN_REFUSALS: u32 = 100;
 
-/// Whether the peer had no buffer now, and may have one later.
+/// Whether the peer had no buffer, but may have one later.
 fn is_refusal(code: Code) -> bool {
     code == Code::NO_RECEIVE_BUFFER || code == Code::RECEIVE_AFTER_REFUSAL
 }
 
-/// Outcome of the attempt to submit one transaction.
-enum Part {
+/// What became of the next transaction of a work.
+enum SubmitOutcome {
     Submitted,
-    /// No slot is free.
+    /// The TAL window has no free slot.
     Full,
-    /// It must wait for those before it; its flow is woken when they have ended.
-    Held,
+    /// It waits for the transactions before it. Their end wakes the flow.
+    Blocked,
+    /// The work fails with this code.
     Failed(Code),
 }
 
 impl Inner {
-    /// Starts transactions while the TAL window is open, flow by flow in turn.
+    /// Starts transactions while the TAL window is open. Flows take turns. Returns whether anything
+    /// changed.
     pub(super) fn submit(&mut self, now: u64) -> bool {
         let draining = match self.state {
             ConnState::Established => false,
@@ -46,10 +48,10 @@ impl Inner {
             _ => return false,
         };
         let config = self.proto.config();
-        let follow = self.proto.ext() == Some(true) && config.ordered_tx;
+        let pipeline = self.proto.ext() == Some(true) && config.ordered_tx;
         let mut progress = false;
         while let Some(flow) = self.flows.first_ready() {
-            // What waits here meanwhile can share packets.
+            // Works that wait here can share packets later.
             if !self.proto.ready() {
                 break;
             }
@@ -59,7 +61,7 @@ impl Inner {
                     self.flows.rotate(false);
                     continue;
                 }
-                None => match self.flows.next(flow, now, follow) {
+                None => match self.flows.next(flow, now, pipeline) {
                     Next::Nothing => {
                         self.flows.rotate(false);
                         continue;
@@ -80,14 +82,14 @@ impl Inner {
                     },
                 },
             };
-            match self.submit_part(index, now) {
-                Part::Submitted => {
+            match self.submit_next(index, now) {
+                SubmitOutcome::Submitted => {
                     progress = true;
                     self.flows.rotate(true);
                 }
-                Part::Full => break,
-                Part::Held => self.flows.rotate(false),
-                Part::Failed(code) => {
+                SubmitOutcome::Full => break,
+                SubmitOutcome::Blocked => self.flows.rotate(false),
+                SubmitOutcome::Failed(code) => {
                     progress = true;
                     self.work_failed(index, code, now);
                 }
@@ -96,20 +98,20 @@ impl Inner {
         progress | (draining && self.submit_last_null(now))
     }
 
-    /// Ends the requests of this life once nothing begun is left [proto 4.11].
+    /// Submits Last NULL once no work is active [proto 4.11].
     fn submit_last_null(&mut self, now: u64) -> bool {
         let request = Request {
             op: ReqOp::LastNull,
             count: 1,
             len: 0,
-            // Of no work.
+            // No work has this token.
             token: u64::MAX,
         };
         self.flows.none_active() && self.proto.submit(now, request).is_ok()
     }
 
-    /// Whether such a message can be sent: it may have been taken before the peer had said that it has
-    /// no extensions.
+    /// Whether a message can be sent. It may have been queued before the peer said that it has no
+    /// extensions.
     fn can_send(&self, len: u32, imm: Option<u32>) -> bool {
         let strict = || {
             len >= self.proto.min_request_len(&STRICT_SEND)
@@ -133,10 +135,10 @@ impl Inner {
         }
     }
 
-    /// A write without immediate data.
+    /// The operation of a write without an immediate.
     fn write_op(&self, address: u64, len: u32) -> ReqOp {
         let write = ReqOp::Write { address };
-        // A shorter one has an opcode of its own [proto 2.5].
+        // A write below the least block has an opcode of its own [proto 2.5, 7].
         match len < self.proto.min_request_len(&write) {
             true => ReqOp::WriteExt {
                 address,
@@ -148,32 +150,33 @@ impl Inner {
         }
     }
 
-    /// How many such requests a packet has room for.
-    pub(super) fn per_packet(&self, like: PackKey) -> u32 {
-        let op = match like.read {
+    /// Requests with key `pack_key` that fit in one packet.
+    pub(super) fn per_packet(&self, pack_key: PackKey) -> u32 {
+        let op = match pack_key.read {
             true => ReqOp::Read { address: 0 },
-            false => self.write_op(0, like.len),
+            false => self.write_op(0, pack_key.len),
         };
-        self.proto.per_packet(&op, like.len)
+        self.proto.per_packet(&op, pack_key.len)
     }
 
     /// Submits the next transaction of an active work.
-    fn submit_part(&mut self, index: u32, now: u64) -> Part {
-        let life = self.flows.life();
+    fn submit_next(&mut self, index: u32, now: u64) -> SubmitOutcome {
+        let life = self.flows.peer_life();
         let Some(active) = self.flows.active(index) else {
-            return Part::Failed(Code::ABORTED);
+            return SubmitOutcome::Failed(Code::ABORTED);
         };
         let (submitted, total, op) = (active.submitted, active.work.len, active.work.op());
         let (dest, start) = (active.work.dest, active.start);
         let (placed, under_way) = (active.work.is_placed(life), active.transactions > 0);
-        let (like, solicited) = (active.work.like(), active.work.solicited);
+        let (pack_key, solicited) = (active.work.like(), active.work.solicited);
         let rest = u64::from(total).saturating_sub(submitted);
         let op = match op {
             WorkOp::Send { imm } if !self.can_send(total, imm) => {
-                return Part::Failed(Code::EXTENSION_NOT_ENABLED);
+                return SubmitOutcome::Failed(Code::EXTENSION_NOT_ENABLED);
             }
             WorkOp::Send { imm } => {
-                // Not of what follows: where the first part was refused, that has to be, too.
+                // Only the first transaction carries `start`: if the peer refuses it, it has to
+                // refuse the others as well.
                 let start = start && submitted == 0;
                 self.message_op(dest, submitted, total, MsgAttrs { imm, solicited }, start)
             }
@@ -182,9 +185,9 @@ impl Inner {
                 offset: offset.wrapping_add(submitted as u32),
             },
             WorkOp::Write { imm: Some(imm), .. } if placed || submitted >= total.into() => {
-                // Order on the wire is not enough: one of the write's transactions may be refused.
+                // Order on the wire is not enough: the peer may refuse a transaction of the write.
                 if under_way {
-                    return Part::Held;
+                    return SubmitOutcome::Blocked;
                 }
                 let op = ReqOp::Written {
                     qp: dest,
@@ -195,7 +198,7 @@ impl Inner {
                 };
                 return self.submit_request(index, op, 0, total.into(), now);
             }
-            // Without bytes there is nothing to access: a round trip, as verbs have it.
+            // Without bytes there is nothing to access. Verbs expect a round trip.
             WorkOp::Write { .. } | WorkOp::Read { .. } if total == 0 => ReqOp::Noop,
             WorkOp::Write { remote, imm } => {
                 let address = remote.wrapping_add(submitted);
@@ -207,7 +210,8 @@ impl Inner {
                 };
                 match imm {
                     None => self.write_op(address, total),
-                    // One transaction tells of itself, several are told of when they are complete.
+                    // A write of one transaction carries the immediate. Of a longer one the
+                    // immediate follows when all transactions are complete.
                     Some(_) if u64::from(total) <= self.proto.max_request_len(&ext) => ext,
                     Some(_) => ReqOp::Write { address },
                 }
@@ -227,7 +231,7 @@ impl Inner {
                     operand,
                     compare,
                 };
-                // Its operands are in the header.
+                // The core takes the operands from `op`, so there is no data.
                 return self.submit_request(index, op, 0, total.into(), now);
             }
         };
@@ -238,54 +242,61 @@ impl Inner {
             len = len.saturating_sub(min);
         }
         if len == 0 && rest > 0 {
-            return Part::Failed(Code::RESOURCES);
+            return SubmitOutcome::Failed(Code::RESOURCES);
         }
-        if let Some(like) = like.filter(|_| tail == 0 && submitted == 0) {
-            let max = self.proto.per_packet(&op, like.len);
-            self.flows.gather(index, like, max, now);
+        if let Some(pack_key) = pack_key.filter(|_| tail == 0 && submitted == 0) {
+            let max = self.proto.per_packet(&op, pack_key.len);
+            self.flows.gather(index, pack_key, max, now);
         }
         self.submit_request(index, op, len, submitted.saturating_add(len), now)
     }
 
-    /// Submits a transaction of an active work, with `len` bytes; then `end` of the work's bytes are
-    /// submitted.
-    fn submit_request(&mut self, index: u32, op: ReqOp, len: u64, end: u64, now: u64) -> Part {
+    /// Submits a transaction of an active work, with `len` bytes. Afterwards `end` bytes of the
+    /// work are submitted.
+    fn submit_request(
+        &mut self,
+        index: u32,
+        op: ReqOp,
+        len: u64,
+        end: u64,
+        now: u64,
+    ) -> SubmitOutcome {
         let Some(active) = self.flows.active(index) else {
-            return Part::Failed(Code::ABORTED);
+            return SubmitOutcome::Failed(Code::ABORTED);
         };
         let total = u64::from(active.work.len);
         let request = Request {
             op,
-            count: active.count,
+            count: active.request_count,
             len: len as u32,
             token: u64::from(index) << 32 | active.submitted,
         };
         match self.proto.submit(now, request) {
             Ok(_) => {}
-            Err(SubmitError::WindowFull) => return Part::Full,
-            Err(SubmitError::Stopped) => return Part::Failed(Code::ABORTED),
+            Err(SubmitError::WindowFull) => return SubmitOutcome::Full,
+            Err(SubmitError::Stopped) => return SubmitOutcome::Failed(Code::ABORTED),
             Err(SubmitError::NeedsExt | SubmitError::TooShort { .. }) => {
-                return Part::Failed(Code::EXTENSION_NOT_ENABLED)
+                return SubmitOutcome::Failed(Code::EXTENSION_NOT_ENABLED)
             }
-            Err(_) => return Part::Failed(Code::RESOURCES),
+            Err(_) => return SubmitOutcome::Failed(Code::RESOURCES),
         }
         if let Some(active) = self.flows.active(index) {
             active.transactions = active.transactions.saturating_add(1);
             active.submitted = end;
-            active.told |= matches!(
+            active.imm_submitted |= matches!(
                 op,
                 ReqOp::WriteExt { imm: Some(_), .. } | ReqOp::Written { .. }
             );
-            let to_tell = matches!(active.work.op(), WorkOp::Write { imm: Some(_), .. });
-            if end >= total && (active.told || !to_tell) {
+            let needs_imm = matches!(active.work.op(), WorkOp::Write { imm: Some(_), .. });
+            if end >= total && (active.imm_submitted || !needs_imm) {
                 self.flows.close(index);
             }
         }
-        Part::Submitted
+        SubmitOutcome::Submitted
     }
 
-    /// A transaction has ended; with the last one its work does.
-    /// `original`: what an atomic operation has replaced.
+    /// A transaction has ended. With the last one its work ends. `original`: the value that an
+    /// atomic has replaced.
     pub(super) fn transaction_ended(
         &mut self,
         token: u64,
@@ -298,8 +309,8 @@ impl Inner {
         let Some(active) = self.flows.active(index) else {
             return;
         };
-        if active.count > 1 {
-            return self.several_ended(index, result, failed_op);
+        if active.request_count > 1 {
+            return self.packed_ended(index, result, failed_op);
         }
         active.transactions = active.transactions.saturating_sub(1);
         if let Some(value) = original {
@@ -316,10 +327,13 @@ impl Inner {
         }
     }
 
-    /// A transaction of several requests has ended. When the peer has refused one of them, the writes
-    /// before it are done [proto 4.18]; of those behind it nothing comes any more if they are of the same queue pair,
-    /// so that none overtakes what follows. All others go again: what one may not do is no fault of the others.
-    fn several_ended(&mut self, index: u32, result: Result<(), Code>, failed_op: Option<u32>) {
+    /// A transaction of several requests has ended. As a rule each request gets its result.
+    ///
+    /// If the peer has refused one of them, writes before that one are done [proto 4.18], and reads
+    /// before it are repeated. Requests behind it fail if they are of a ring, because its queue
+    /// pair fails: a repeated write could land after what follows. Requests of sockets are
+    /// repeated, because one that the peer does not allow is no fault of the others.
+    fn packed_ended(&mut self, index: u32, result: Result<(), Code>, failed_op: Option<u32>) {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
@@ -327,10 +341,10 @@ impl Inner {
         let writes = matches!(active.work.op(), WorkOp::Write { .. });
         let ring = matches!(active.work.ticket, Ticket::Ring(_));
         active.work.set_slot(active.flow);
-        let mut works = active.more;
+        let mut works = active.packed;
         works.push_front(active.work);
-        let mut again = List::new();
-        let mut endings = CompletionBatch::new();
+        let mut requeued = List::new();
+        let mut completions = CompletionBatch::new();
         let mut number = 0u32;
         while let Some(work) = works.pop_front() {
             let first = number;
@@ -339,7 +353,7 @@ impl Inner {
                 None => Some(result),
                 Some((at, _)) if number <= at => writes.then_some(Ok(())),
                 Some((at, code)) if first <= at => {
-                    // CAST: A packet has few.
+                    // CAST: A packet has 15 operations at most.
                     let n = at.saturating_sub(first) as u16;
                     work.cut(n, code);
                     (writes || n == 0).then_some(Ok(()))
@@ -347,22 +361,22 @@ impl Inner {
                 Some(_) => ring.then_some(Err(Code::ABORTED)),
             };
             match outcome {
-                Some(outcome) => Work::complete_with(work, &mut endings, outcome),
-                None => again.push_back(work),
+                Some(outcome) => Work::complete_with(work, &mut completions, outcome),
+                None => requeued.push_back(work),
             }
         }
-        while let Some(work) = again.pop_back() {
-            self.flows.repeat(work);
+        while let Some(work) = requeued.pop_back() {
+            self.flows.requeue_first(work);
         }
     }
 
-    /// A work cannot succeed any more; it ends when nothing of it is under way.
+    /// A work has failed. It ends when none of its transactions is under way.
     fn work_failed(&mut self, index: u32, code: Code, now: u64) {
         self.flows.close(index);
         let Some(active) = self.flows.active(index) else {
             return;
         };
-        // A refusal for want of a buffer is repeated, but not when anything else went wrong.
+        // Any other error counts more than a refusal for want of a buffer, which would be repeated.
         match active.error {
             Some(first) if !is_refusal(first) => {}
             _ => active.error = Some(code),
@@ -376,17 +390,17 @@ impl Inner {
         let Some(active) = self.flows.finish(index) else {
             return;
         };
-        // What tells of a write is refused when the bytes are in place.
-        let placed = active.told;
+        // A refusal of the immediate says that the bytes of the write are in place.
+        let placed = active.imm_submitted;
         let work = active.work;
         match active.error {
             None => Work::complete_done(work),
-            Some(code) if is_refusal(code) && self.may_repeat(&work, placed) => {
+            Some(code) if is_refusal(code) && self.may_retry(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
-                let life = self.flows.life();
+                let life = self.flows.peer_life();
                 work.set_placed(if placed { life } else { 0 });
                 work.set_refused(code);
-                self.flows.refuse(active.flow, work);
+                self.flows.hold_refused(active.flow, work);
             }
             Some(code) => work.complete(Err(code)),
         }
@@ -399,19 +413,19 @@ impl Inner {
         matches!(self.state, ConnState::Established | ConnState::Draining)
     }
 
-    /// Whether a refused message goes again.
-    fn may_repeat(&self, work: &Work, placed: bool) -> bool {
-        let message = match work.op() {
+    /// Whether a refused message is repeated.
+    fn may_retry(&self, work: &Work, placed: bool) -> bool {
+        let is_message = match work.op() {
             WorkOp::Send { .. } | WorkOp::SendKeyed { .. } => true,
             WorkOp::Write { imm, .. } => imm.is_some() && placed,
             _ => false,
         };
-        let patient = || match work.ticket.retry_policy() {
+        let retries_left = || match work.ticket.retry_policy() {
             RetryPolicy::Unlimited => true,
             RetryPolicy::Limited => work.count_refusal() < ORPHAN_REFUSALS,
             RetryPolicy::Never => false,
         };
-        self.is_running() && message && patient()
+        self.is_running() && is_message && retries_left()
     }
 
     pub(super) fn count_posted(&mut self, work: &Work) {

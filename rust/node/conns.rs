@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connections of a node: making, finding and removing them.
+//! The connections of a node: creation, lookup and removal.
 
 use kernel::{
     prelude::*,
@@ -21,22 +21,24 @@ use crate::{
     proto::wire::{Sunh, DYNAMIC_PORTS},
 };
 
-/// Largest packet, PDL header and up: what 16 page fragments hold at any alignment.
+/// Longest packet, in bytes from the PDL header on: what 16 fragments of 4096 bytes hold at any
+/// alignment.
 const MTU_MAX: u32 = 15 * 4096;
 
-/// Whether the address is IPv4, mapped.
+/// Whether the address is v4-mapped.
 fn is_v4(addr: &[u8; 16]) -> bool {
     addr.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
 }
 
-/// The SUNH address of an IP address: the low bits of its host part.
+/// SUNH address of an IP address: its low `bits` bits, 8 to 16 [proto 2.1].
 pub(super) fn sunh_of(addr: &[u8; 16], bits: u64) -> u16 {
     let [.., high, low] = *addr;
     let unused = u64::from(u16::BITS).saturating_sub(bits);
     u16::from_be_bytes([high, low]) & (u16::MAX >> unused.min(8))
 }
 
-/// Spreads connections over paths and queues: any mixing does.
+/// Flow label, 20 bits, of a connection for which none is configured. Any mixing spreads
+/// connections over paths and queues.
 fn entropy(local_cid: u16, remote_cid: u16) -> u32 {
     (u32::from(local_cid) << 16 | u32::from(remote_cid)).wrapping_mul(0x9e37_79b1) >> 12
 }
@@ -47,13 +49,13 @@ impl Node {
         self.conns.get(cid)
     }
 
-    /// The connection with the lowest local id from `from` on.
+    /// The connection with the lowest local id from `from` on, and that id. Any context.
     pub(crate) fn conns(&self, from: u32) -> Option<(u32, Arc<Conn>)> {
         self.conns.next(from)
     }
 
-    /// The started connection to `remote` (and from `local`, where given): the one with this local
-    /// id, or with `CID_ANY` the one with the lowest.
+    /// The established connection with id `cid` to `remote`, and from `local` if that is given.
+    /// With `CID_ANY` it is the one with the lowest id. Any context.
     pub(crate) fn conn_for(
         &self,
         local: Option<&[u8; 16]>,
@@ -73,16 +75,21 @@ impl Node {
             .find(|conn| fits(conn))
     }
 
-    /// Whether `addr` is an address of this node.
+    /// Whether `addr` is an address of the namespace, or the local one of a connection. Any
+    /// context.
     pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
         let of_conn = |(_, conn): (u32, Arc<Conn>)| conn.identity().local == *addr;
         self.conns.iter().any(of_conn) || net::is_local_address(self.net(), addr)
     }
 
-    /// Makes a connection in state `Created`. Process context.
+    /// Creates a connection in state `Created`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// The text of the refusal says why. `EAGAIN` has the time after which to try again.
     pub(crate) fn conn_new(self: &Arc<Self>, params: &ConnParams) -> Result<Arc<Conn>, Refusal> {
         let mut config = self.config.lock();
-        if config.gone {
+        if config.exiting {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
         let mut identity = self.identity(params, &mut config)?;
@@ -97,10 +104,10 @@ impl Node {
         }
         let paths = self.open_paths(&identity)?;
         let mtus = paths.iter().map(Path::mtu);
-        let most = mtus.fold(MTU_MAX, u32::min);
+        let max_mtu = mtus.fold(MTU_MAX, u32::min);
         identity.config.mtu = match params.mtu {
-            None => most,
-            Some(mtu) if mtu <= most => mtu,
+            None => max_mtu,
+            Some(mtu) if mtu <= max_mtu => mtu,
             Some(_) => {
                 return Err(Refusal::new(
                     EINVAL,
@@ -141,7 +148,7 @@ impl Node {
         Ok(conn)
     }
 
-    /// Decides what `params` left open and checks it against the node.
+    /// Resolves what `params` leaves open, and checks it against the node.
     fn identity(&self, params: &ConnParams, config: &mut Settings) -> Result<Identity, Refusal> {
         let limit = self.param_get(params::CONNS_PER_XPU);
         let n = count(self.conns.iter());
@@ -151,9 +158,9 @@ impl Node {
                 c"as many connections as pdl_conns_per_xpu allows exist already",
             ));
         }
-        // Room for the ids of all connections, so that none is missed when they are removed.
-        let (now, room) = (timer::now(), n.saturating_add(1) as usize);
-        if config.quarantine.make_room(now, room).is_none() {
+        // Room for the ids of all connections, so that a removal needs no memory.
+        let (now, conns) = (timer::now(), n.saturating_add(1) as usize);
+        if config.quarantine.make_room(now, conns).is_none() {
             return Err(Refusal::new(ENOMEM, c"no memory for the connection ids"));
         }
         let cid = match params.local_cid {
@@ -183,7 +190,7 @@ impl Node {
         })
     }
 
-    /// The ends of a new connection's paths.
+    /// The ends of a new connection's paths, all different.
     fn ends(&self, params: &ConnParams) -> Result<KVec<PathEnds>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths: KVec<PathEnds> =
@@ -197,7 +204,7 @@ impl Node {
             if paths.iter().any(same) {
                 return Err(Refusal::new(EINVAL, c"two paths are the same"));
             }
-            // There is room: it was just allocated.
+            // This cannot fail: the capacity is `params.paths.len()`.
             let _ = paths.push_within_capacity(ends);
         }
         Ok(paths)
@@ -239,7 +246,7 @@ impl Node {
         })
     }
 
-    /// A connection id that nobody used lately [proto 3.20].
+    /// Chooses a connection id that is free and not in quarantine [proto 3.20].
     fn choose_cid(&self, config: &Settings, now: u64) -> Result<u16, Refusal> {
         let in_use = |cid: u16| self.conns.get(cid.into()).is_some();
         config
@@ -254,7 +261,7 @@ impl Node {
             })
     }
 
-    /// Makes the paths of a new connection.
+    /// Opens the paths of a new connection, and begins to resolve the peer's Ethernet address.
     fn open_paths(&self, id: &Identity) -> Result<KVec<Path>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
@@ -266,13 +273,13 @@ impl Node {
                 )
             })?;
             path.resolve();
-            // There is room: it was just allocated.
+            // This cannot fail: the capacity is `id.paths.len()`.
             let _ = paths.push_within_capacity(path);
         }
         Ok(paths)
     }
 
-    /// The device of a new path; 0: by route.
+    /// The device of a new path. 0, over UDP only: the route chooses it.
     fn port_for(&self, encap: Encap, ifindex: u32) -> Result<u32, Refusal> {
         let sunh = encap == Encap::Sunh;
         let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
@@ -328,10 +335,11 @@ impl Node {
         }
     }
 
-    /// A queue pair goes: nobody waits for the rest of messages to it. Process context.
-    pub(crate) fn forget_partials(&self, qpn: u32) {
+    /// Drops the received parts of unfinished messages to queue pair `qpn`, which was unbound.
+    /// Process context.
+    pub(crate) fn drop_partials(&self, qpn: u32) {
         for (_, conn) in self.conns.iter() {
-            conn.forget_partial(qpn);
+            conn.drop_partial(qpn);
         }
     }
 
@@ -340,38 +348,40 @@ impl Node {
             .ok_or_else(|| Refusal::new(ENOENT, c"no connection with this local-cid"))
     }
 
-    /// Starts local requests on a connection.
+    /// Starts a connection. Process context.
     pub(crate) fn conn_start(&self, cid: u16) -> Result<(), Refusal> {
         self.existing(cid)?.start()
     }
 
-    /// Begins the soft shutdown of a connection.
+    /// Begins the soft shutdown of a connection. Process context.
     pub(crate) fn conn_stop(&self, cid: u16) -> Result<(), Refusal> {
         self.existing(cid)?.shut_down()
     }
 
-    /// Gives a connection a fresh life in state `Created`.
+    /// Begins a new life of a connection, in state `Created`. Process context; sleeps.
     pub(crate) fn conn_reset(&self, cid: u16, start: Start) -> Result<(), Refusal> {
         self.existing(cid)?.restart(start)
     }
 
-    /// Removes a connection; everything pending completes as aborted.
+    /// Removes a connection. Everything pending completes as aborted. Process context; sleeps.
     pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
         let mut config = self.config.lock();
         let conn = self.existing(cid)?;
-        // Nobody waits for a grace period under this lock: devices that go away take it under RTNL.
+        // A grace period under this mutex would hold up the unregistration of a device, which takes
+        // it with RTNL held.
         self.conns.remove_later(cid.into());
-        let kept = conn.identity().config.quarantine_time();
+        let quarantine_ns = conn.identity().config.quarantine_time();
         config
             .quarantine
-            .put(cid, timer::now().saturating_add(kept));
+            .put(cid, timer::now().saturating_add(quarantine_ns));
         if conn.identity().config.lite {
             self.lite.remove_later(conn.identity().remote_sunh().into());
         }
         drop(config);
         conn.stop();
         conn.close_paths();
-        // Not in one expression: the connection's lock is the outer one.
+        // These are two statements, so that `Conn::inner` is released before the budget's lock is
+        // taken. In the lock order it is the outer one.
         let activity = conn.activity();
         self.leave_budget(activity);
         self.notify(Event::ConnDeleted {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The gateway between SUNH and UDP/IP: a node that forwards, and has routes of both kinds.
+//! The gateway between SUNH and UDP/IP [proto 2.7]: a node that forwards and has routes of both
+//! kinds.
 //!
-//! A packet is passed on only if its source has a route back, over the device and by the
-//! encapsulation that it came with: nobody on one side can speak in the name of the other side.
-//! Nothing but the network headers is read or changed. Everything here runs in softirq.
+//! A packet is forwarded only if its source has a route back, over the device and by the
+//! encapsulation that the packet arrived with. So no node of one side can send in the name of one
+//! of the other side. The gateway reads and changes nothing but the network headers. Everything
+//! here runs in softirq.
 
 use kernel::{
     prelude::*,
@@ -25,13 +27,13 @@ use crate::{
     },
 };
 
-/// A datagram to be passed on: the SUNH header that stands for its own, and its way.
+/// A datagram to forward: the SUNH header that stands for its UDP/IP headers, and its route.
 pub(super) struct Compressed {
     pub(super) header: Sunh,
     pub(super) route: Arc<Route>,
 }
 
-/// A packet without the fixed headers is none of SUPERp; padded, it could look like one.
+/// Refuses a packet without the fixed headers. Padding could make it look like one of SUPERp.
 fn check_length(skb: &SkBuff) -> Result<(), DropReason> {
     match skb.len() {
         0..FIXED_LEN => Err(DropReason::TooShort),
@@ -66,7 +68,7 @@ impl From<&UdpIp> for UdpHeader {
 }
 
 impl Node {
-    /// The UDP/IP headers of a SUNH frame, which came in on a device and goes to a node beyond SUNH.
+    /// The UDP/IP headers for a SUNH frame that arrived on a device and goes to a node beyond SUNH.
     /// `skb` has what follows the SUNH header.
     pub(super) fn expand(
         &self,
@@ -79,23 +81,24 @@ impl Node {
             return Err(DropReason::NextHeader);
         }
         check_length(skb)?;
-        let back = self.routes.get(header.source.into());
+        let return_route = self.routes.get(header.source.into());
         let by_sunh = |via: &Via| !matches!(via, Via::Udp(_));
-        if !back.is_some_and(|route| route.vias(ifindex).any(by_sunh)) {
+        if !return_route.is_some_and(|route| route.vias(ifindex).any(by_sunh)) {
             return Err(DropReason::WrongSource);
         }
         header.to_udp_ip(prefix).ok_or(DropReason::WrongSource)
     }
 
-    /// Whether a datagram, which came in on a device, is to be passed on to a SUNH node.
+    /// The SUNH header and the route of a datagram that arrived on a device. `None`: it is not for
+    /// a SUNH node to which this one forwards.
     pub(super) fn compress(&self, ifindex: u32, udp: &UdpIp) -> Option<Compressed> {
         if !self.forwarding.load(Relaxed) {
             return None;
         }
         let bits = self.param_get(params::NUM_CADDR_BITS);
         let source = sunh_of(&udp.source, bits);
-        let back = self.routes.get(source.into())?;
-        let header = back.vias(ifindex).find_map(|via| match via {
+        let return_route = self.routes.get(source.into())?;
+        let header = return_route.vias(ifindex).find_map(|via| match via {
             Via::Udp(prefix) => Sunh::from_udp_ip(udp, prefix, next_header()),
             Via::Ip(_) | Via::Mac(_) => None,
         });
@@ -104,15 +107,22 @@ impl Node {
         Some(Compressed { header, route })
     }
 
-    /// Sends a datagram, which begins with its PDL header, on its way.
-    pub(super) fn pass_on(&self, to: &Compressed, skb: SkBuff) -> Result<(), DropReason> {
+    /// Forwards a datagram, which begins with its PDL header.
+    pub(super) fn forward_compressed(
+        &self,
+        to: &Compressed,
+        skb: SkBuff,
+    ) -> Result<(), DropReason> {
         check_length(&skb)?;
         let header = to.header.forwarded().ok_or(DropReason::HopLimit)?;
-        let hop = to.route.hop_of(&header).ok_or(DropReason::NotForwarded)?;
+        let hop = to
+            .route
+            .select_hop(&header)
+            .ok_or(DropReason::NotForwarded)?;
         if matches!(hop.via, Via::Udp(_)) {
-            // IP has its own ways from UDP to UDP.
+            // From UDP to UDP, IP forwards.
             return Err(DropReason::NotForwarded);
         }
-        self.sent(hop, hop.path.forward(skb, false, &header.bytes()))
+        self.count_forwarded(hop, hop.path.forward(skb, false, &header.bytes()))
     }
 }

@@ -22,29 +22,34 @@ use crate::{
     params,
 };
 
-/// A device that carries SUPERp, and what is received on it.
+/// A device that carries SUPERp, and the encapsulations that it receives.
 pub(crate) struct Port {
     pub(crate) ifindex: u32,
     pub(crate) sunh: bool,
     pub(crate) udp: bool,
-    /// As it was told last.
+    /// State in the last event.
     pub(crate) up: Atomic<bool>,
 }
 
-/// What there is to tell of a port.
+/// A snapshot of a port, for netlink.
 pub(crate) struct PortInfo {
     pub(crate) ifindex: u32,
     pub(crate) sunh: bool,
     pub(crate) udp: bool,
     pub(crate) up: bool,
-    /// Of the device, bytes.
+    /// MTU of the device, in bytes.
     pub(crate) mtu: u32,
-    /// Connections over it.
+    /// Connections with a path over the device.
     pub(crate) conns: u32,
 }
 
 impl Node {
-    /// Lets a device carry SUPERp. Process context.
+    /// Makes a device a port. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENODEV`: the device cannot be such a port. `EBUSY`: a bridge, bond or team has
+    /// it. `EEXIST`: it is a port. `ENOMEM`. Others: the UDP port could not be opened.
     pub(crate) fn port_new(&self, port: Port) -> Result<(), Refusal> {
         let ifindex = port.ifindex;
         if !port.sunh && !port.udp {
@@ -67,7 +72,7 @@ impl Node {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the port");
         port.up.store(up, Relaxed);
         let mut config = self.config.lock();
-        if config.gone {
+        if config.exiting {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
         if self.ports.get(ifindex).is_some() {
@@ -83,16 +88,20 @@ impl Node {
             })?);
         }
         let port = Arc::new(port, GFP_KERNEL).map_err(|_| ENOMEM);
-        let entered = port.and_then(|port| self.ports.insert(ifindex, port));
+        let inserted = port.and_then(|port| self.ports.insert(ifindex, port));
         let unused = self.unused_udp(&mut config);
         drop(config);
         drop(unused);
-        entered.map_err(no_memory)?;
+        inserted.map_err(no_memory)?;
         self.notify(Event::Port { ifindex, up });
         Ok(())
     }
 
-    /// The device carries SUPERp no longer. Process context.
+    /// Removes a port. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: the device is no port. `EBUSY`: connections or routes use it.
     pub(crate) fn port_del(&self, ifindex: u32) -> Result<(), Refusal> {
         let mut config = self.config.lock();
         if self.ports.get(ifindex).is_none() {
@@ -118,7 +127,7 @@ impl Node {
         Ok(())
     }
 
-    /// The UDP socket, when no port serves UDP any more: to be closed without the mutex.
+    /// Takes the UDP socket if no port serves UDP any more. The caller closes it without the mutex.
     fn unused_udp(&self, config: &mut Settings) -> Option<UdpPort> {
         if self.ports.iter().any(|(_, port)| port.udp) {
             None
@@ -127,7 +136,7 @@ impl Node {
         }
     }
 
-    /// The port with the lowest ifindex from `from` on.
+    /// The port with the lowest ifindex from `from` on. Any context.
     pub(crate) fn port_next(&self, from: u32) -> Option<PortInfo> {
         let (ifindex, port) = self.ports.next(from)?;
         Some(PortInfo {
@@ -141,36 +150,39 @@ impl Node {
     }
 
     fn conns_over(&self, ifindex: u32) -> u32 {
-        let over = |(_, conn): &(u32, Arc<Conn>)| conn.uses(ifindex);
+        let over = |(_, conn): &(u32, Arc<Conn>)| conn.uses_device(ifindex);
         count(self.conns.iter().filter(over))
     }
 
-    /// A device of the namespace changed. Process context, RTNL held.
+    /// Handles a change of a device of the namespace. Process context, RTNL is held.
     pub(crate) fn device_event(&self, event: DeviceEvent) {
         let ifindex = event.ifindex;
-        let over = self.conns.iter().filter(|(_, conn)| conn.uses(ifindex));
+        let over = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.uses_device(ifindex));
         match event.kind {
             DeviceEventKind::Unregister => {
-                // The port goes first: no connection is made over it from then on.
+                // The port is removed first, so that no more connections are created over it.
                 let unused = {
                     let mut config = self.config.lock();
                     if self.ports.get(ifindex).is_none() {
                         return;
                     }
-                    // RTNL is held: nobody waits for a grace period.
+                    // With RTNL held, nothing here may wait for a grace period.
                     self.ports.remove_later(ifindex);
-                    self.routes_leave(ifindex);
+                    self.routes_drop_device(ifindex);
                     self.unused_udp(&mut config)
                 };
                 drop(unused);
-                over.for_each(|(_, conn)| conn.leave(ifindex));
+                over.for_each(|(_, conn)| conn.device_gone(ifindex));
                 self.notify(Event::PortDeleted { ifindex });
             }
             DeviceEventKind::Up | DeviceEventKind::Down | DeviceEventKind::CarrierChange => {
                 let Some(port) = self.ports.get(ifindex) else {
                     return;
                 };
-                // One that is being taken down is up still.
+                // A device that is being taken down still counts as up.
                 let up = event.kind != DeviceEventKind::Down
                     && net::device_up(self.net(), ifindex).unwrap_or(false);
                 if port.up.load(Relaxed) != up {

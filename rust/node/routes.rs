@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes: where packets to other nodes go. A node that forwards is a SUNH switch, and with routes
-//! to nodes beyond SUNH a gateway.
+//! Routes to other nodes. A node that forwards is a SUNH switch, and with routes to nodes beyond
+//! SUNH a gateway.
 
 use kernel::{
     prelude::*,
@@ -27,21 +27,22 @@ use crate::{
     },
 };
 
-/// Next hops of one address.
+/// Most next hops of an address.
 pub(crate) const HOPS_MAX: usize = 8;
 
-/// Where the next hop is.
+/// How to reach a next hop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// Its IP address, IPv6 or v4-mapped; the neighbour table has its Ethernet address.
+    /// Its IP address, IPv6 or v4-mapped. The neighbour table has its Ethernet address.
     Ip([u8; 16]),
     /// Its Ethernet address.
     Mac([u8; 6]),
-    /// There is none: the address is a node's beyond SUNH, which UDP reaches at its IP address.
+    /// No next hop: the node is beyond SUNH. Its IP address, to which UDP goes, is this prefix with
+    /// the SUNH address as host part.
     Udp(Prefix),
 }
 
-/// One way to an address.
+/// A next hop of an address.
 pub(crate) struct Hop {
     pub(crate) ifindex: u32,
     pub(crate) via: Via,
@@ -56,28 +57,29 @@ impl Hop {
     }
 }
 
-/// All ways to an address; at least one.
+/// The next hops of an address, at least one.
 pub(crate) struct Route {
     hops: KVec<Arc<Hop>>,
 }
 
 impl Route {
-    /// The `i`th way.
+    /// The next hop at index `i`.
     pub(crate) fn hop(&self, i: usize) -> Option<&Arc<Hop>> {
         self.hops.get(i)
     }
 
-    /// The ways over one device.
+    /// How to reach the next hops over one device.
     pub(super) fn vias(&self, ifindex: u32) -> impl Iterator<Item = &Via> {
         let over = move |hop: &&Arc<Hop>| hop.ifindex == ifindex;
         self.hops.iter().filter(over).map(|hop| &hop.via)
     }
 
-    /// The way of a flow: the frames of one keep their order, and another is found when it is down.
-    pub(super) fn hop_of(&self, header: &Sunh) -> Option<&Hop> {
+    /// Selects the next hop of a flow. A hash of the flow selects it, so that frames of one flow
+    /// keep their order. If that hop is down, the next one that is up takes its place.
+    pub(super) fn select_hop(&self, header: &Sunh) -> Option<&Hop> {
         let ends = u32::from(header.source) << 16 | u32::from(header.destination);
         let hash = mixed(mixed(header.flow_label.into()) ^ ends);
-        // Scaled to 0..len.
+        // The 32-bit hash scaled to 0..len.
         let first = (u64::from(hash).wrapping_mul(self.hops.len() as u64) >> 32) as usize;
         let (before, from) = (self.hops.get(..first)?, self.hops.get(first..)?);
         let up = |hop: &&Arc<Hop>| hop.path.up(0);
@@ -87,17 +89,17 @@ impl Route {
 }
 
 impl Node {
-    /// Whether frames are forwarded, and how many were.
+    /// Whether the node forwards, and the number of packets that it has forwarded. Any context.
     pub(crate) fn forwarding(&self) -> (bool, u64) {
         (self.forwarding.load(Relaxed), self.forwarded.load(Relaxed))
     }
 
-    /// Forwards from now on, or no longer.
+    /// Switches forwarding on or off. Any context.
     pub(crate) fn set_forwarding(&self, on: bool) {
         self.forwarding.store(on, Relaxed);
     }
 
-    /// The route of a frame that is to be forwarded. Softirq.
+    /// The route of a frame that arrived on a device. `None`: the frame is for this node. Softirq.
     pub(super) fn route_of(&self, ifindex: u32, header: &Sunh) -> Option<Arc<Route>> {
         if !self.forwarding.load(Relaxed) || !self.serves(ifindex, |port| port.sunh) {
             return None;
@@ -105,7 +107,8 @@ impl Node {
         self.routes.get(header.destination.into())
     }
 
-    /// Sends a frame, which begins with its SUNH header, on its way; `lite`: of SUPERp-lite. Softirq.
+    /// Forwards a frame, which begins with its SUNH header. `lite`: the frame is of SUPERp-lite.
+    /// Softirq.
     pub(super) fn forward(
         &self,
         ifindex: u32,
@@ -115,12 +118,12 @@ impl Node {
         mut skb: SkBuff,
     ) -> Result<(), DropReason> {
         let header = header.forwarded().ok_or(DropReason::HopLimit)?;
-        let hop = route.hop_of(&header).ok_or(DropReason::NotForwarded)?;
+        let hop = route.select_hop(&header).ok_or(DropReason::NotForwarded)?;
         if !skb.pull(Sunh::LEN) {
             return Err(DropReason::TooShort);
         }
         let sent = match &hop.via {
-            // UDP has no port for it.
+            // SUPERp-lite has no UDP port.
             Via::Udp(_) if lite => return Err(DropReason::NotForwarded),
             Via::Udp(prefix) => {
                 let header = self.expand(ifindex, &header, prefix, &skb)?;
@@ -128,11 +131,11 @@ impl Node {
             }
             Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, lite, &header.bytes()),
         };
-        self.sent(hop, sent)
+        self.count_forwarded(hop, sent)
     }
 
-    /// Counts a packet that was given to its next hop.
-    pub(super) fn sent(&self, hop: &Hop, result: Result) -> Result<(), DropReason> {
+    /// Counts a packet that was sent to its next hop, or turns the error into a reason to drop it.
+    pub(super) fn count_forwarded(&self, hop: &Hop, result: Result) -> Result<(), DropReason> {
         result.map_err(|e| match e == EMSGSIZE {
             true => DropReason::TooLong,
             false => DropReason::NotForwarded,
@@ -146,11 +149,15 @@ impl Node {
         self.ports.get(ifindex).is_some_and(|port| serves(&port))
     }
 
-    /// Adds a way to an address. Process context.
+    /// Adds a next hop to an address. Process context.
+    ///
+    /// # Errors
+    ///
+    /// The text of the refusal says why.
     pub(crate) fn route_new(&self, address: u16, ifindex: u32, via: Via) -> Result<(), Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the route");
         let config = self.config.lock();
-        if config.gone {
+        if config.exiting {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
         let (serves, not_served) = match via {
@@ -166,7 +173,7 @@ impl Node {
         if !serves {
             return Err(Refusal::new(ENODEV, not_served));
         }
-        if let Some(why) = self.leads_back(ifindex, via) {
+        if let Some(why) = self.loops_back(ifindex, via) {
             return Err(Refusal::new(EINVAL, why));
         }
         let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).map_err(no_memory)?;
@@ -195,10 +202,11 @@ impl Node {
             .map_err(|e| Refusal::new(e, c"no memory for the route"))
     }
 
-    /// Why a next hop is no other node: its frames would be forwarded to this one again and again.
-    fn leads_back(&self, ifindex: u32, via: Via) -> Option<&'static CStr> {
+    /// Why frames to a next hop would come back to this node, which would forward them again and
+    /// again. `None`: they do not.
+    fn loops_back(&self, ifindex: u32, via: Via) -> Option<&'static CStr> {
         match via {
-            // A node beyond SUNH may be a program of this machine.
+            // A node beyond SUNH may be a program on this machine.
             Via::Udp(_) => None,
             _ if net::device_loopback(self.net(), ifindex) => {
                 Some(c"frames over a loopback device come back to this node")
@@ -242,7 +250,11 @@ impl Node {
             .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
     }
 
-    /// Removes the ways to an address, or those over one device. Process context.
+    /// Removes the next hops of an address, or only those over one device. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: there is no such next hop. `ENOMEM`: the others could not be copied.
     pub(crate) fn route_del(&self, address: u16, ifindex: Option<u32>) -> Result<(), Refusal> {
         let _config = self.config.lock();
         let none = || Refusal::new(ENOENT, c"the address has no such route");
@@ -251,17 +263,13 @@ impl Node {
         if !route.hops.iter().any(over) {
             return Err(none());
         }
-        self.route_without(address, &route, over)
+        self.remove_hops(address, &route, over)
             .map_err(|e| Refusal::new(e, c"no memory for the other next hops"))
     }
 
-    /// Removes some of the ways to an address; without memory it leaves all.
-    fn route_without(
-        &self,
-        address: u16,
-        route: &Route,
-        over: impl Fn(&Arc<Hop>) -> bool,
-    ) -> Result {
+    /// Removes the next hops for which `over` is true. Without memory for a copy of the others it
+    /// removes none.
+    fn remove_hops(&self, address: u16, route: &Route, over: impl Fn(&Arc<Hop>) -> bool) -> Result {
         let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL)?;
         for hop in route.hops.iter().filter(|hop| !over(hop)) {
             let _ = hops.push_within_capacity(hop.clone());
@@ -274,7 +282,7 @@ impl Node {
         self.routes.store(address.into(), route)
     }
 
-    /// Whether any route goes over the device.
+    /// Whether a route uses the device.
     pub(super) fn routes_over(&self, ifindex: u32) -> bool {
         let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
         self.routes
@@ -282,21 +290,22 @@ impl Node {
             .any(|(_, route)| route.hops.iter().any(over))
     }
 
-    /// The device goes away: nothing may be sent over it any more. Process context; RTNL is held, so
+    /// Removes the next hops over a device that is unregistered. Process context. RTNL is held, so
     /// nothing here waits for a grace period.
-    pub(super) fn routes_leave(&self, ifindex: u32) {
+    pub(super) fn routes_drop_device(&self, ifindex: u32) {
         for (address, route) in self.routes.iter() {
             let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
             if route.hops.iter().any(over) {
-                // Without memory the other ways go too: the device does not wait.
-                if self.route_without(address as u16, &route, over).is_err() {
+                // Without memory the other next hops are removed as well: the unregistration cannot
+                // wait.
+                if self.remove_hops(address as u16, &route, over).is_err() {
                     self.routes.remove_later(address);
                 }
             }
         }
     }
 
-    /// The route with the lowest address from `from` on.
+    /// The route with the lowest address from `from` on, and that address. Any context.
     pub(crate) fn route_next(&self, from: u32) -> Option<(u32, Arc<Route>)> {
         self.routes.next(from)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets from the links to their connections. Everything here runs in softirq.
+//! Received packets go to their connections. Everything here runs in softirq.
 
 use kernel::{prelude::*, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A packet, with its connection and the path that it came by.
+/// A packet, its connection, and the index of the path that it arrived on.
 type Demuxed = (Arc<Conn>, usize, SkBuff);
 
 fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
@@ -29,24 +29,25 @@ fn sunh_header(skb: &mut SkBuff) -> Result<Sunh, DropReason> {
 }
 
 impl Node {
-    /// SUNH frames that came together, data at the SUNH header; `lite`: of the EtherType of
-    /// SUPERp-lite. Softirq.
+    /// Receives SUNH frames that arrived together. Each begins with its SUNH header. `lite`: they
+    /// have the EtherType of SUPERp-lite. Softirq.
     pub(crate) fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
-        self.receive(frames, |skb, last| self.rx_frame(ifindex, lite, skb, last));
+        self.demux(frames, |skb, last| self.rx_frame(ifindex, lite, skb, last));
     }
 
-    /// Hands packets to their connections. `rx` says whose a packet is, and by which path it came, given the
-    /// connection of the one before it; what it keeps has gone another way.
-    fn receive(
+    /// Gives packets to their connections. `demux_one` finds connection and path of a packet, given
+    /// the connection of the packet before. It returns `Ok(None)` for a packet that it has
+    /// forwarded.
+    fn demux(
         &self,
         mut frames: Burst,
-        rx: impl Fn(SkBuff, Option<&Arc<Conn>>) -> Result<Option<Demuxed>, DropReason>,
+        demux_one: impl Fn(SkBuff, Option<&Arc<Conn>>) -> Result<Option<Demuxed>, DropReason>,
     ) {
-        // As a rule they are all of one connection.
+        // Usually all packets are of one connection, which takes its lock once for them.
         let mut to: Option<(Arc<Conn>, usize)> = None;
         let mut packets = Burst::new();
         while let Some(skb) = frames.pop() {
-            match rx(skb, to.as_ref().map(|(conn, _)| conn)) {
+            match demux_one(skb, to.as_ref().map(|(conn, _)| conn)) {
                 Ok(None) => {}
                 Ok(Some((conn, path, skb))) => {
                     let same =
@@ -67,30 +68,31 @@ impl Node {
         }
     }
 
-    /// Passes on a packet, or each packet of a run, of which `common` bytes in front are each packet's.
-    fn one_by_one(
+    /// Forwards a packet, or each packet of a run. The first `common` bytes of a run belong to each
+    /// of its packets.
+    fn forward_each(
         &self,
         skb: SkBuff,
         common: usize,
-        each: impl Fn(SkBuff) -> Result<(), DropReason>,
+        forward_one: impl Fn(SkBuff) -> Result<(), DropReason>,
     ) {
-        let pass = |skb| {
-            if let Err(reason) = each(skb) {
+        let forward = |skb| {
+            if let Err(reason) = forward_one(skb) {
                 self.count_drop(reason);
             }
         };
         let n = skb.packets();
         if n == 1 {
-            return pass(skb);
+            return forward(skb);
         }
-        // Without memory they are lost on their way.
+        // Without memory packets count as lost.
         (0..n)
             .filter_map(|i| skb.run_part(common, i))
-            .for_each(pass);
+            .for_each(forward);
         skb.consume();
     }
 
-    /// A SUNH frame: for a connection, by a path of it, or passed on.
+    /// A SUNH frame for a connection. `Ok(None)`: it was forwarded.
     fn rx_frame(
         &self,
         ifindex: u32,
@@ -100,7 +102,7 @@ impl Node {
     ) -> Result<Option<Demuxed>, DropReason> {
         let header = sunh_header(&mut skb)?;
         if let Some(route) = self.route_of(ifindex, &header) {
-            self.one_by_one(skb, Sunh::LEN, |skb| {
+            self.forward_each(skb, Sunh::LEN, |skb| {
                 self.forward(ifindex, lite, &route, &header, skb)
             });
             return Ok(None);
@@ -138,8 +140,8 @@ impl Node {
         Ok((conn, path))
     }
 
-    /// The connection with the SUPERp-lite node of this address; the Transaction header is linear
-    /// then.
+    /// The SUPERp-lite connection with the node of SUNH address `source`. Makes the Transaction
+    /// header linear.
     fn lite_conn_of(&self, source: u16, skb: &mut SkBuff) -> Result<Arc<Conn>, DropReason> {
         if !skb.may_pull(TalHeader::LEN) {
             return Err(DropReason::TooShort);
@@ -147,14 +149,15 @@ impl Node {
         self.lite.get(source.into()).ok_or(DropReason::NoConnection)
     }
 
-    /// Datagrams on our UDP port with one header, data at the PDL header. Softirq.
+    /// Receives datagrams that arrived together at the UDP port, all with these headers. Each
+    /// begins with its PDL header. Softirq.
     pub(crate) fn rx_udp(&self, ifindex: u32, header: &UdpIp, datagrams: Burst) {
-        self.receive(datagrams, |skb, last| {
+        self.demux(datagrams, |skb, last| {
             self.rx_datagram(ifindex, header, skb, last)
         });
     }
 
-    /// A datagram: for a connection, by a path of it, or passed on.
+    /// A datagram for a connection. `Ok(None)`: it was forwarded.
     fn rx_datagram(
         &self,
         ifindex: u32,
@@ -163,7 +166,7 @@ impl Node {
         last: Option<&Arc<Conn>>,
     ) -> Result<Option<Demuxed>, DropReason> {
         if let Some(to) = self.compress(ifindex, header) {
-            self.one_by_one(skb, 0, |skb| self.pass_on(&to, skb));
+            self.forward_each(skb, 0, |skb| self.forward_compressed(&to, skb));
             return Ok(None);
         }
         let conn = self.conn_of(&mut skb, last)?;
@@ -178,8 +181,8 @@ impl Node {
         Ok(Some((conn, path, skb)))
     }
 
-    /// The connection that the PDL header at the front of `skb` names, as a rule the `last` one; the fixed
-    /// headers are linear then.
+    /// The connection that the PDL header at the front of `skb` names, which usually is the `last`
+    /// one. Makes the fixed headers linear.
     fn conn_of(&self, skb: &mut SkBuff, last: Option<&Arc<Conn>>) -> Result<Arc<Conn>, DropReason> {
         if !skb.may_pull(FIXED_LEN) {
             return Err(DropReason::TooShort);
