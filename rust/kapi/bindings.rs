@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What bindgen makes of `superp_kapi.h` and of `uapi/linux/superp.h` while the module is built.
+//! Rust declarations that bindgen generates from `superp_kapi.h`, and with it from
+//! `uapi/linux/superp.h`, when the module is built.
 
 #![allow(
     dead_code,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bursts: packets that pass the network stack as one segmented packet, each of them one of its fragments, or
- * in a run that is one (run.c). What is in front of the fragments belongs to all. Over SUNH that is the
- * Ethernet header, over UDP all up to the UDP header, as for tunnels whose packets the stack takes apart.
+ * Bursts: several packets that cross the stack as one GSO sk_buff. The first packet is the head,
+ * the others are its frag_list. Each of them may be a run of packets (run.c). The headers in front
+ * of the head belong to all: over SUNH the Ethernet header; over UDP all headers up to that of UDP,
+ * as in a tunnel whose inner packets the stack segments.
  */
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
@@ -15,7 +16,11 @@
 
 static struct packet_offload superp_burst_offload;
 
-/* Of a run in front its packets' length stays what it says of itself; there is no other place for it. */
+/*
+ * Turns the list that begins with @head into one GSO sk_buff. Its gso_size is the longest packet.
+ * If @head is a run, gso_size stays the packet length of that run, because nothing else tells it to
+ * superp_run_layout().
+ */
 static void superp_burst_join(struct sk_buff *head, int gso_type)
 {
 	struct skb_shared_info *info = skb_shinfo(head);
@@ -39,25 +44,27 @@ static void superp_burst_join(struct sk_buff *head, int gso_type)
 }
 
 /**
- * superp_burst_join_sunh - make one packet of a list
- * @head: the first of at least two, each of which begins with its SUNH header, or a run of them
+ * superp_burst_join_sunh - make one GSO sk_buff of a list of SUNH frames
+ * @head: first of the list: a run, or one of at least two entries, each a packet or a run. Each
+ *        entry begins with its SUNH header
  *
  * Context: any.
  */
 void superp_burst_join_sunh(struct sk_buff *head)
 {
 	superp_burst_join(head, SKB_GSO_FRAGLIST);
-	/* There is no checksum; without one it would be taken apart at once. */
+	/* SUNH has no checksum. With CHECKSUM_NONE netif_needs_gso() would segment every burst. */
 	head->ip_summed = CHECKSUM_UNNECESSARY;
 }
 
 /**
- * superp_burst_join_udp - make one packet of a list that goes into one UDP header
- * @head: the first of at least two, each of which begins with its PDL header, or a run of them
- * @dev: the device of its route
+ * superp_burst_join_udp - make one GSO sk_buff of a list of packets that share one UDP header
+ * @head: first of the list: a run, or one of at least two entries, each a packet or a run. Each
+ *        entry begins with its PDL header
+ * @dev: output device of the route
  *
- * No device that takes tunnels apart knows what is inside of this one: it would have to take lists of
- * fragments, and those that do pass them on.
+ * No device segments the burst in hardware. It would need NETIF_F_GSO_FRAGLIST, and devices with
+ * that feature pass bursts on as they are.
  *
  * Context: any.
  */
@@ -65,7 +72,7 @@ void superp_burst_join_udp(struct sk_buff *head, struct net_device *dev)
 {
 	struct sk_buff *part;
 
-	/* IPsec has them taken apart before IP says where they go, and the code for tunnels asks the device. */
+	/* IPsec segments the burst before IP sets the device, and tunnel code reads features. */
 	head->dev = dev;
 	for (part = head; part; part = part->next) {
 		skb_reset_network_header(part);
@@ -79,8 +86,12 @@ void superp_burst_join_udp(struct sk_buff *head, struct net_device *dev)
 	superp_burst_join(head, SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM);
 }
 
-/* Whether what stands for one or several packets begins with the same @common bytes as another, and can be. */
-static bool superp_burst_part(const struct sk_buff *part, const struct sk_buff *skb, u32 common)
+/*
+ * Whether @part can be an entry of the burst @skb: it begins with the same @common bytes and, if it
+ * is a run, has a valid layout.
+ */
+static bool superp_burst_part_valid(const struct sk_buff *part, const struct sk_buff *skb,
+				    u32 common)
 {
 	const struct skb_shared_info *info = skb_shinfo(part);
 	struct superp_run run;
@@ -92,11 +103,12 @@ static bool superp_burst_part(const struct sk_buff *part, const struct sk_buff *
 }
 
 /*
- * Is it as it was joined? A filter may have pulled bytes of some fragments into the first: taken apart,
- * they would be other packets than were sent. All begin with the same @common bytes. @run: how the first
- * lies.
+ * Whether the burst is as superp_burst_join() made it. A filter may have pulled bytes of some
+ * fragments into the head. Segmenting that burst would make packets that nobody sent. All packets
+ * begin with the same @common bytes. @run returns the layout of the head; its count is 0 if the
+ * head is a single packet.
  */
-static bool superp_burst_whole(const struct sk_buff *skb, u32 common, struct superp_run *run)
+static bool superp_burst_intact(const struct sk_buff *skb, u32 common, struct superp_run *run)
 {
 	const struct skb_shared_info *info = skb_shinfo(skb);
 	const struct sk_buff *part;
@@ -106,7 +118,7 @@ static bool superp_burst_whole(const struct sk_buff *skb, u32 common, struct sup
 		return false;
 	skb_walk_frags(skb, part) {
 		segs += superp_run_count(part);
-		if (!superp_burst_part(part, skb, common))
+		if (!superp_burst_part_valid(part, skb, common))
 			return false;
 	}
 	if (segs + 1 < info->gso_segs)
@@ -123,11 +135,11 @@ static bool superp_burst_whole(const struct sk_buff *skb, u32 common, struct sup
 
 /**
  * superp_burst_split - take a received burst apart
- * @skb: the segmented packet, given up; its data and its headers are where its fragments' are
- * @common: bytes that all packets of it begin with
+ * @skb: the burst, consumed; its data and its header offsets are where those of its fragments are
+ * @common: bytes that all packets begin with
  *
  * Context: softirq.
- * Return: packets and runs, a list; or NULL for what is no burst of ours, or without memory.
+ * Return: a list of packets and runs; NULL if @skb is not an intact burst, or without memory.
  */
 struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 {
@@ -135,10 +147,10 @@ struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 	u32 size = skb_shinfo(skb)->gso_size;
 	struct superp_run run;
 
-	if (superp_burst_whole(skb, common, &run)) {
+	if (superp_burst_intact(skb, common, &run)) {
 		if (!skb_has_frag_list(skb))
 			return skb;
-		/* What was in front of it is not wanted any more. */
+		/* Makes skb_tnl_header_len() 0, so that skb_segment_list() copies no headers. */
 		SKB_GSO_CB(skb)->mac_offset = skb_headroom(skb) + skb_mac_offset(skb);
 		segs = skb_segment_list(skb, NETIF_F_SG | NETIF_F_FRAGLIST, 0);
 	}
@@ -146,7 +158,10 @@ struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 		kfree_skb_reason(skb, SKB_DROP_REASON_SKB_BAD_GSO);
 		return NULL;
 	}
-	/* The first of the list is the packet itself; it has been charged with what the others take. */
+	/*
+	 * skb_segment_list() returned @skb itself, with one more reference. The truesize of @skb
+	 * still includes that of the other packets.
+	 */
 	consume_skb(skb);
 	for (part = segs->next; part; part = part->next)
 		segs->truesize -= min(part->truesize, segs->truesize);
@@ -159,12 +174,13 @@ struct sk_buff *superp_burst_split(struct sk_buff *skb, u32 common)
 }
 
 /*
- * Room in front of the fragments for headers of @len bytes, which may be more than the sender's device
- * needed: a VLAN's tag, another kind of device further on. The list may be a clone's too.
+ * Makes sure that all fragments have @len bytes of headroom. The device may need longer headers
+ * than the one that the sender built the packets for: a VLAN tag, or another kind of device after
+ * forwarding. skb_unclone() comes first, because a clone may share the list.
  */
-static int superp_burst_widen(struct sk_buff *skb, u32 len)
+static int superp_burst_expand_headroom(struct sk_buff *skb, u32 len)
 {
-	struct sk_buff *part, *wider, **at;
+	struct sk_buff *part, *copy, **at;
 	int err;
 
 	skb_walk_frags(skb, part)
@@ -175,23 +191,24 @@ static int superp_burst_widen(struct sk_buff *skb, u32 len)
 	err = skb_unclone(skb, GFP_ATOMIC);
 	if (err)
 		return err;
-	for (at = &skb_shinfo(skb)->frag_list; *at; at = &wider->next) {
+	for (at = &skb_shinfo(skb)->frag_list; *at; at = &copy->next) {
 		part = *at;
-		wider = skb_realloc_headroom(part, len);
-		if (!wider)
+		copy = skb_realloc_headroom(part, len);
+		if (!copy)
 			return -ENOMEM;
-		wider->next = part->next;
-		*at = wider;
+		copy->next = part->next;
+		*at = copy;
 		consume_skb(part);
 	}
 	return 0;
 }
 
 /*
- * The code for tunnels makes the checksums of packets, of what it is told about what is inside. Here that
- * is nothing, if it leaves them to the device. The condition is __skb_udp_tunnel_segment()'s or a narrower one.
+ * Gives the tunnel code the checksum of each inner packet, from which it computes the outer UDP
+ * checksum. If that code leaves the checksum to the device, it needs no inner one. The condition
+ * for this is that of __skb_udp_tunnel_segment(), or narrower.
  */
-static void superp_burst_sum(struct sk_buff *segs)
+static void superp_burst_set_csum(struct sk_buff *segs)
 {
 	bool later = segs->dev->features & NETIF_F_HW_CSUM && !skb_sec_path(segs) &&
 		     !(skb_dst(segs) && dst_xfrm(skb_dst(segs)));
@@ -205,8 +222,8 @@ static void superp_burst_sum(struct sk_buff *segs)
 }
 
 /*
- * Takes the runs in a list of packets apart, given up, which begin with @mac_len bytes and the common ones.
- * @run: how the first lies.
+ * Splits the runs in a list of packets, which is consumed. All entries begin with @mac_len bytes of
+ * link-layer header and @common bytes that their packets share. @run: layout of the first entry.
  */
 static struct sk_buff *superp_burst_split_runs(struct sk_buff *segs, u32 mac_len, u32 common,
 					       struct superp_run run, netdev_features_t features)
@@ -244,20 +261,23 @@ drop:
 	return ERR_PTR(-ENOMEM);
 }
 
-/* In front of a device that does not take a burst as it is; for one in UDP the code for tunnels asks. */
+/*
+ * gso_segment() for a device that does not take bursts (no NETIF_F_GSO_FRAGLIST). For a burst in
+ * UDP the tunnel code calls it.
+ */
 static struct sk_buff *superp_burst_segment(struct sk_buff *skb, netdev_features_t features)
 {
 	bool tunnel = skb_shinfo(skb)->gso_type & SKB_GSO_UDP_TUNNEL_CSUM;
-	/* All have one SUNH header. */
+	/* Over SUNH all packets have the same SUNH header. */
 	u32 mac_len = skb_mac_header_len(skb), common = tunnel ? 0 : SUPERP_PATH_SUNH_SIZE;
 	struct sk_buff *segs = skb;
 	struct superp_run run;
 	int err;
 
-	if (!superp_burst_whole(skb, common, &run))
+	if (!superp_burst_intact(skb, common, &run))
 		return ERR_PTR(-EINVAL);
 	if (skb_has_frag_list(skb)) {
-		err = superp_burst_widen(skb, mac_len + skb_tnl_header_len(skb));
+		err = superp_burst_expand_headroom(skb, mac_len + skb_tnl_header_len(skb));
 		if (err)
 			return ERR_PTR(err);
 		segs = skb_segment_list(skb, features, mac_len);
@@ -268,7 +288,7 @@ static struct sk_buff *superp_burst_segment(struct sk_buff *skb, netdev_features
 	if (!IS_ERR(segs))
 		segs = superp_burst_split_runs(segs, mac_len, common, run, features);
 	if (tunnel && !IS_ERR(segs))
-		superp_burst_sum(segs);
+		superp_burst_set_csum(segs);
 	return segs;
 }
 
@@ -281,9 +301,9 @@ static struct packet_offload superp_burst_lite_offload = {
 };
 
 /**
- * superp_burst_register - have bursts taken apart in front of devices that do not take them
- * @ethertype: of SUNH
- * @lite: of SUNH with SUPERp-lite
+ * superp_burst_register - register the segmentation of bursts
+ * @ethertype: EtherType of SUNH
+ * @lite: EtherType of SUNH with SUPERp-lite
  *
  * Context: process.
  */

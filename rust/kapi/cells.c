@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets that come in during one round of the network stack, on one processor, go on together: one lock and one
- * acknowledgment for all. A NAPI instance runs when the round is over.
+ * Collects the packets that one CPU receives in one softirq round, and delivers them together, so
+ * that the receiver takes one lock and sends one acknowledgment for all. A NAPI instance of each
+ * CPU, scheduled behind that of the driver, delivers them.
  */
 #include <linux/local_lock.h>
 #include <linux/netdevice.h>
@@ -10,15 +11,15 @@
 
 #include "kapi_cells.h"
 
-/* So many packets do not wait for more to go with them. */
+/* With this many packets a cell is delivered without waiting for more. */
 #define SUPERP_CELLS_BATCH	64
 
 /**
- * struct superp_cell - packets that came in on a processor
- * @lock: held for @packets
- * @packets: those that go on together, in their order
- * @napi: hands them on
- * @cells: of which this is one
+ * struct superp_cell - packets that one CPU has received
+ * @lock: protects @packets; innermost, nothing is taken inside
+ * @packets: packets to deliver, in the order of arrival
+ * @napi: delivers @packets
+ * @cells: the set that this cell belongs to
  */
 struct superp_cell {
 	local_lock_t lock;
@@ -53,12 +54,13 @@ static int superp_cells_poll(struct napi_struct *napi, int budget)
 }
 
 /**
- * superp_cells_init - prepare
- * @cells: zeroed
+ * superp_cells_init - set up a cell for each CPU
+ * @cells: zeroed memory
  * @deliver: see struct superp_cells
  *
  * Context: process.
- * Return: 0 or -ENOMEM; either way superp_cells_stop() and superp_cells_free() are to be called.
+ * Return: 0 or -ENOMEM. In both cases the caller has to call superp_cells_stop() and
+ * superp_cells_free().
  */
 int superp_cells_init(struct superp_cells *cells,
 		      void (*deliver)(struct superp_cells *cells, struct sk_buff_head *packets))
@@ -86,10 +88,12 @@ int superp_cells_init(struct superp_cells *cells,
 }
 
 /**
- * superp_cells_stop - forget what waits
- * @cells: to which nothing is added any more
+ * superp_cells_stop - delete the NAPI instances and free the packets that wait
+ * @cells: the cells; nobody queues to them any more
  *
- * Context: process. After it synchronize_net(), before superp_cells_free().
+ * The caller then calls synchronize_net() and superp_cells_free().
+ *
+ * Context: process.
  */
 void superp_cells_stop(struct superp_cells *cells)
 {
@@ -107,8 +111,8 @@ void superp_cells_stop(struct superp_cells *cells)
 }
 
 /**
- * superp_cells_free - the reverse of superp_cells_init()
- * @cells: that were stopped
+ * superp_cells_free - free the cells
+ * @cells: the cells, after superp_cells_stop() and synchronize_net()
  *
  * Context: process.
  */
@@ -120,13 +124,14 @@ void superp_cells_free(struct superp_cells *cells)
 }
 
 /**
- * superp_cells_queue - have packets go on with others of the same round
- * @cells: where
- * @list: the packets, given up
- * @more: it is known that others follow
+ * superp_cells_queue - deliver packets, together with others of the same softirq round
+ * @cells: the cells
+ * @list: list of packets, consumed
+ * @more: whether more packets are known to follow
  *
- * Where none are known to follow they go on at once, unless they would overtake others: a round of NAPI costs more than
- * what there is to gain.
+ * If no packet waits and none is known to follow, @list is delivered at once, because a NAPI round
+ * costs more than it saves. If packets wait, @list queues behind them, so that it does not overtake
+ * them.
  *
  * Context: softirq, under RCU.
  */

@@ -6,13 +6,13 @@
 
 #include "kapi_defer.h"
 
-/* For what has to happen in process context and comes up elsewhere. */
+/* Runs in process context what other contexts defer. */
 struct workqueue_struct *superp_wq;
 
 /**
- * superp_defer_init - make the workqueue
+ * superp_defer_init - allocate the workqueue
  *
- * Context: process; before anything can be put off.
+ * Context: process; before anything can be deferred.
  * Return: 0 or -ENOMEM.
  */
 int superp_defer_init(void)
@@ -22,13 +22,13 @@ int superp_defer_init(void)
 }
 
 /**
- * superp_defer_flush - wait for all that was put off so far
+ * superp_defer_flush - wait for all work that has been deferred so far
  *
- * Context: process, no lock held that what was put off takes.
+ * Context: process; no lock held that deferred work takes.
  */
 void superp_defer_flush(void)
 {
-	/* What waits for a grace period gets onto the workqueue. */
+	/* An rcu_work enters the workqueue only after its grace period. */
 	rcu_barrier();
 	flush_workqueue(superp_wq);
 }
@@ -36,21 +36,21 @@ void superp_defer_flush(void)
 /**
  * superp_defer_exit - wait until nothing executes the module's code any more
  *
- * That is work that was put off, and softirqs: timers and the network stack's callbacks may still
- * be returning from the module when what they used is gone.
+ * Waits for deferred work, and for softirqs: a timer or a callback of the network stack may still
+ * be returning from the module's code when the object that it used is gone.
  *
- * Context: process; after everything that puts off, starts timers or registers callbacks.
+ * Context: process; after everything that defers work, starts timers or registers callbacks.
  */
 void superp_defer_exit(void)
 {
-	/* What waits for a grace period gets onto the workqueue. */
+	/* An rcu_work enters the workqueue only after its grace period. */
 	rcu_barrier();
 	destroy_workqueue(superp_wq);
 	synchronize_rcu();
 }
 
 /**
- * superp_defer_resched - let others run, between two of many steps
+ * superp_defer_resched - let others run between two steps of a long loop
  *
  * Context: process, no lock held.
  */

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has to happen in process context and comes up elsewhere.
+//! Deferral of work to process context.
 
 use super::bindings as c;
 use kernel::workqueue::Queue;
 
-/// The module's workqueue: when the module goes, it waits for what is on it. Any context.
+/// The workqueue of the module. Unloading the module waits for the work on it. Any context.
 pub(crate) fn queue() -> &'static Queue {
-    // SAFETY: It is made before anything of the module is used, and ends after everything that puts
-    // work on it has ended.
+    // SAFETY: `superp_net_register()` allocates the workqueue before anything else of the module
+    // runs, and `superp_net_unregister()` destroys it after all that queues work has ended.
     unsafe { Queue::from_raw(c::superp_wq.cast()) }
 }
 
-/// Lets others run, between two of many steps. Process context, no lock held.
+/// Lets others run between two steps of a long loop. Process context, no lock held.
 pub(crate) fn resched() {
-    // SAFETY: No requirements but the context, which is this function's.
+    // SAFETY: The function may be called in the context that this one requires.
     unsafe { c::superp_defer_resched() }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a datagram of a peer goes was found out for the one before it: IP's early demultiplexing, for a socket that
- * many peers send to. IP itself does so for connected sockets, and of UDP's for the first of a chain. What it
- * asks is what is asked here: is the route still valid? Filters see each packet, as ever. Over IPv4, where
- * nobody listens on the rest of the way in, it is left out, as it is on the way out (ip.c).
+ * Early demultiplexing for a UDP port that receives from many peers. A PRE_ROUTING hook gives a
+ * datagram the route and the socket of the last datagram of the same peer, if dst_check() says that
+ * the route is still valid. IP itself does this only for connected sockets, and for UDP only for
+ * the first socket of a hash chain. Netfilter sees each packet as before. Over IPv4 the hook
+ * delivers the datagram itself if nothing else looks at input; ip.c does the same for output.
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -31,19 +32,20 @@
 #ifdef CONFIG_NETFILTER
 
 /**
- * struct superp_demux_way - where packets of a peer go
- * @dst: where
+ * struct superp_demux_entry - cached route for the datagrams of one peer
+ * @dst: the input route, a counted reference
  * @cookie: for dst_check()
- * @ipv6: whose the addresses are
- * @dsfield: of the packets, without the bits for congestion; as all that a route depends on where no rules look at more
- * @ifindex: of the device that they come by
- * @mark: of the packets
- * @source: the peer, in the last word if it is of IPv4
- * @destination: our address, in the same way
- * @born: jiffies when it was found
- * @rcu: frees it
+ * @ipv6: whether the addresses are IPv6
+ * @dsfield: DS field of the packets; compared without the ECN bits. Addresses, DSCP, device and
+ *           mark are all that a route depends on, unless custom rules look at more
+ * @ifindex: index of the device that the packets arrive on
+ * @mark: skb->mark of the packets
+ * @source: address of the peer; that of IPv4 in the last word
+ * @destination: local address; that of IPv4 in the last word
+ * @created: time of creation, in jiffies
+ * @rcu: for kfree_rcu()
  */
-struct superp_demux_way {
+struct superp_demux_entry {
 	struct dst_entry *dst;
 	u32 cookie;
 	bool ipv6;
@@ -52,60 +54,63 @@ struct superp_demux_way {
 	u32 mark;
 	struct in6_addr source;
 	struct in6_addr destination;
-	unsigned long born;
+	unsigned long created;
 	struct rcu_head rcu;
 };
 
-static bool superp_demux_is_of4(const struct superp_demux_way *way, const struct sk_buff *skb)
+static bool superp_demux_is_of4(const struct superp_demux_entry *entry, const struct sk_buff *skb)
 {
 	const struct iphdr *ip = ip_hdr(skb);
 
-	return way && way->source.s6_addr32[3] == ip->saddr &&
-	       way->destination.s6_addr32[3] == ip->daddr &&
-	       !((way->dsfield ^ ip->tos) & INET_DSCP_MASK) &&
-	       way->ifindex == skb->dev->ifindex && way->mark == skb->mark && !way->ipv6;
+	return entry && entry->source.s6_addr32[3] == ip->saddr &&
+	       entry->destination.s6_addr32[3] == ip->daddr &&
+	       !((entry->dsfield ^ ip->tos) & INET_DSCP_MASK) &&
+	       entry->ifindex == skb->dev->ifindex && entry->mark == skb->mark && !entry->ipv6;
 }
 
-static bool superp_demux_is_of6(const struct superp_demux_way *way, const struct sk_buff *skb)
+static bool superp_demux_is_of6(const struct superp_demux_entry *entry, const struct sk_buff *skb)
 {
 	const struct ipv6hdr *ip = ipv6_hdr(skb);
 
-	return way && ipv6_addr_equal(&way->source, &ip->saddr) &&
-	       ipv6_addr_equal(&way->destination, &ip->daddr) &&
-	       !((way->dsfield ^ ipv6_get_dsfield(ip)) & INET_DSCP_MASK) &&
-	       way->ifindex == skb->dev->ifindex && way->mark == skb->mark && way->ipv6;
+	return entry && ipv6_addr_equal(&entry->source, &ip->saddr) &&
+	       ipv6_addr_equal(&entry->destination, &ip->daddr) &&
+	       !((entry->dsfield ^ ipv6_get_dsfield(ip)) & INET_DSCP_MASK) &&
+	       entry->ifindex == skb->dev->ifindex && entry->mark == skb->mark && entry->ipv6;
 }
 
-static struct superp_demux_way __rcu **superp_demux_place4(struct superp_demux *demux,
-							   const struct sk_buff *skb)
+static struct superp_demux_entry __rcu **superp_demux_place4(struct superp_demux *demux,
+							     const struct sk_buff *skb)
 {
-	return &demux->ways[hash_32((__force u32)ip_hdr(skb)->saddr, SUPERP_DEMUX_BITS)];
+	return &demux->entries[hash_32((__force u32)ip_hdr(skb)->saddr, SUPERP_DEMUX_BITS)];
 }
 
-static struct superp_demux_way __rcu **superp_demux_place6(struct superp_demux *demux,
-							   const struct sk_buff *skb)
+static struct superp_demux_entry __rcu **superp_demux_place6(struct superp_demux *demux,
+							     const struct sk_buff *skb)
 {
-	return &demux->ways[hash_32(ipv6_addr_hash(&ipv6_hdr(skb)->saddr), SUPERP_DEMUX_BITS)];
+	return &demux->entries[hash_32(ipv6_addr_hash(&ipv6_hdr(skb)->saddr), SUPERP_DEMUX_BITS)];
 }
 
-static void superp_demux_go(struct sk_buff *skb, struct dst_entry *dst, struct sock *sk)
+static void superp_demux_set_dst(struct sk_buff *skb, struct dst_entry *dst, struct sock *sk)
 {
 	skb_dst_set_noref(skb, dst);
-	/* Nothing is counted: the socket outlives who reads it under RCU. */
+	/* No reference: a UDP socket is freed after a grace period, and IP runs under RCU. */
 	skb->sk = sk;
 	skb->destructor = sock_pfree;
 }
 
-/* Nothing else has a say in where it goes, and it is for the port. Headers that were read before may have moved. */
-static bool superp_demux_is_ours(const struct superp_demux *demux, struct sk_buff *skb, u8 protocol,
-				 u32 headers)
+/*
+ * Whether the packet is a datagram for the port, and nothing has chosen its route or socket yet.
+ * pskb_may_pull() may move the headers, so pointers to them are stale afterwards.
+ */
+static bool superp_demux_matches_port(const struct superp_demux *demux, struct sk_buff *skb,
+				      u8 protocol, u32 headers)
 {
 	return protocol == IPPROTO_UDP && !skb_dst(skb) && !skb->sk &&
 	       pskb_may_pull(skb, headers) && udp_hdr(skb)->dest == demux->port;
 }
 
-/* One packet, or a burst of ours, which is taken apart where it is taken in. */
-static bool superp_demux_is_whole(const struct sk_buff *skb)
+/* Whether the packet is a single one, or a burst (burst.c), which the receiver takes apart. */
+static bool superp_demux_gso_ok(const struct sk_buff *skb)
 {
 	const u32 burst = SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM;
 
@@ -122,8 +127,9 @@ static bool superp_demux_policy(struct net *net, struct sk_buff *skb)
 }
 
 /*
- * Between here and the socket nobody else wants to see it: no filter of what comes in, no IPsec, no raw sockets. All is
- * there, and nothing more, and needs no checksum.
+ * Whether IP and UDP have nothing left to do with the packet. No LOCAL_IN hook, IPsec policy or raw
+ * socket wants to see it. The UDP length covers exactly the packet, and the checksum needs no
+ * verification.
  */
 static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
 {
@@ -132,20 +138,21 @@ static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
 	return skb->pkt_type == PACKET_HOST &&
 	       !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
 	       !superp_demux_policy(net, skb) && skb_csum_unnecessary(skb) &&
-	       superp_demux_is_whole(skb) && ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
+	       superp_demux_gso_ok(skb) &&
+	       ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
 }
 
 static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
 	const u32 headers = sizeof(struct iphdr) + sizeof(struct udphdr);
-	const struct superp_demux_way *way;
+	const struct superp_demux_entry *way;
 	struct superp_demux *demux = priv;
 	struct sock *sk = demux->sk4;
 	struct dst_entry *dst;
 
 	if (ip_hdr(skb)->ihl != 5 || ip_is_fragment(ip_hdr(skb)) ||
-	    !superp_demux_is_ours(demux, skb, ip_hdr(skb)->protocol, headers) ||
+	    !superp_demux_matches_port(demux, skb, ip_hdr(skb)->protocol, headers) ||
 	    fib4_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	way = rcu_dereference(*superp_demux_place4(demux, skb));
@@ -155,10 +162,10 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 	if (!dst)
 		return NF_ACCEPT;
 	if (!superp_demux_is_plain4(state->net, skb)) {
-		superp_demux_go(skb, dst, sk);
+		superp_demux_set_dst(skb, dst, sk);
 		return NF_ACCEPT;
 	}
-	/* All that is left to IP and UDP is to count it. */
+	/* All that remains of IP and UDP is to count the packet. */
 	__IP_INC_STATS(state->net, IPSTATS_MIB_INDELIVERS);
 	__UDP_INC_STATS(state->net, UDP_MIB_INDATAGRAMS);
 	__skb_pull(skb, sizeof(struct iphdr));
@@ -170,96 +177,99 @@ static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
 	const u32 headers = sizeof(struct ipv6hdr) + sizeof(struct udphdr);
-	const struct superp_demux_way *way;
+	const struct superp_demux_entry *entry;
 	struct superp_demux *demux = priv;
 	struct dst_entry *dst;
 
-	if (!superp_demux_is_ours(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
+	if (!superp_demux_matches_port(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
 	    fib6_has_custom_rules(state->net))
 		return NF_ACCEPT;
-	way = rcu_dereference(*superp_demux_place6(demux, skb));
-	if (!superp_demux_is_of6(way, skb))
+	entry = rcu_dereference(*superp_demux_place6(demux, skb));
+	if (!superp_demux_is_of6(entry, skb))
 		return NF_ACCEPT;
-	dst = dst_check(way->dst, way->cookie);
+	dst = dst_check(entry->dst, entry->cookie);
 	if (dst)
-		superp_demux_go(skb, dst, demux->sk6);
+		superp_demux_set_dst(skb, dst, demux->sk6);
 	return NF_ACCEPT;
 }
 
-static void superp_demux_forget(struct superp_demux_way *way)
+static void superp_demux_entry_free(struct superp_demux_entry *entry)
 {
-	dst_release(way->dst);
-	kfree_rcu(way, rcu);
+	dst_release(entry->dst);
+	kfree_rcu(entry, rcu);
 }
 
-/* Puts a way there, for packets like this one. */
-static void superp_demux_put(struct superp_demux_way __rcu **place, const struct sk_buff *skb)
+/* Caches the route of @skb at @place, and frees the entry that was there. */
+static void superp_demux_store(struct superp_demux_entry __rcu **place, const struct sk_buff *skb)
 {
-	struct superp_demux_way *way = kzalloc_obj(*way, GFP_ATOMIC | __GFP_NOWARN);
+	struct superp_demux_entry *entry = kzalloc_obj(*entry, GFP_ATOMIC | __GFP_NOWARN);
 	struct dst_entry *dst = skb_dst(skb);
 
-	if (!way)
+	if (!entry)
 		return;
 	if (!dst_hold_safe(dst)) {
-		kfree(way);
+		kfree(entry);
 		return;
 	}
-	way->dst = dst;
-	way->ifindex = skb->dev->ifindex;
-	way->mark = skb->mark;
-	way->born = jiffies;
-	way->ipv6 = skb->protocol == htons(ETH_P_IPV6);
-	if (way->ipv6) {
-		way->cookie = rt6_get_cookie(dst_rt6_info(dst));
-		way->dsfield = ipv6_get_dsfield(ipv6_hdr(skb));
-		way->source = ipv6_hdr(skb)->saddr;
-		way->destination = ipv6_hdr(skb)->daddr;
+	entry->dst = dst;
+	entry->ifindex = skb->dev->ifindex;
+	entry->mark = skb->mark;
+	entry->created = jiffies;
+	entry->ipv6 = skb->protocol == htons(ETH_P_IPV6);
+	if (entry->ipv6) {
+		entry->cookie = rt6_get_cookie(dst_rt6_info(dst));
+		entry->dsfield = ipv6_get_dsfield(ipv6_hdr(skb));
+		entry->source = ipv6_hdr(skb)->saddr;
+		entry->destination = ipv6_hdr(skb)->daddr;
 	} else {
-		way->dsfield = ip_hdr(skb)->tos;
-		way->source.s6_addr32[3] = ip_hdr(skb)->saddr;
-		way->destination.s6_addr32[3] = ip_hdr(skb)->daddr;
+		entry->dsfield = ip_hdr(skb)->tos;
+		entry->source.s6_addr32[3] = ip_hdr(skb)->saddr;
+		entry->destination.s6_addr32[3] = ip_hdr(skb)->daddr;
 	}
-	way = unrcu_pointer(xchg(place, RCU_INITIALIZER(way)));
-	if (way)
-		superp_demux_forget(way);
+	entry = unrcu_pointer(xchg(place, RCU_INITIALIZER(entry)));
+	if (entry)
+		superp_demux_entry_free(entry);
 }
 
 /**
- * superp_demux_learn - remember where a packet went
- * @demux: of its port
- * @skb: a packet that has come to the port's socket
+ * superp_demux_learn - cache the route of a received packet
+ * @demux: the cache of the port
+ * @skb: a packet that IP has delivered to the socket of the port, with its route
  *
  * Context: softirq.
  */
 void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
 {
 	bool ipv6 = skb->protocol == htons(ETH_P_IPV6), known, local;
-	struct superp_demux_way __rcu **place;
+	struct superp_demux_entry __rcu **place;
 	struct dst_entry *dst = skb_dst(skb);
-	const struct superp_demux_way *way;
+	const struct superp_demux_entry *entry;
 
 	place = ipv6 ? superp_demux_place6(demux, skb) : superp_demux_place4(demux, skb);
-	way = rcu_dereference(*place);
-	known = ipv6 ? superp_demux_is_of6(way, skb) : superp_demux_is_of4(way, skb);
-	if (known && way->dst == dst)
+	entry = rcu_dereference(*place);
+	known = ipv6 ? superp_demux_is_of6(entry, skb) : superp_demux_is_of4(entry, skb);
+	if (known && entry->dst == dst)
 		return;
-	/* Peers that share a place do not make each packet cost more than it did. */
-	if ((way && !time_after(jiffies, way->born)) || !skb_valid_dst(skb))
+	/*
+	 * Peers with the same hash replace each other's entry at most once a jiffy, so that not
+	 * each of their packets pays for it.
+	 */
+	if ((entry && !time_after(jiffies, entry->created)) || !skb_valid_dst(skb))
 		return;
 	local = ipv6 ? dst_rt6_info(dst)->rt6i_flags & RTF_LOCAL :
 		       dst_rtable(dst)->rt_type == RTN_LOCAL;
 	if (local)
-		superp_demux_put(place, skb);
+		superp_demux_store(place, skb);
 }
 
 /**
- * superp_demux_start - have packets find their way as those before them
- * @demux: zeroed
- * @net: the namespace
- * @port: a UDP port
- * @sk4: its socket for IPv4
- * @sk6: its socket for IPv6, or NULL
- * @deliver: takes a packet for the socket for IPv4, from the UDP header on
+ * superp_demux_start - start to cache routes for a UDP port
+ * @demux: zeroed memory
+ * @net: the network namespace
+ * @port: the UDP port, in host byte order
+ * @sk4: IPv4 socket of the port
+ * @sk6: IPv6 socket of the port, or NULL
+ * @deliver: consumes a packet for @sk4 whose data begins with the UDP header
  *
  * Context: process.
  * Return: 0 or a negative errno.
@@ -273,7 +283,7 @@ int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, st
 	demux->sk4 = sk4;
 	demux->sk6 = sk6;
 	demux->port = htons(port);
-	/* After all that may change a packet or hold it up. */
+	/* Behind all hooks that may change, drop or hold a packet. */
 	demux->ops[0] = (struct nf_hook_ops){
 		.hook = superp_demux_hook4,
 		.priv = demux,
@@ -295,10 +305,10 @@ int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, st
 }
 
 /**
- * superp_demux_stop - the reverse of superp_demux_start()
- * @demux: started or not
+ * superp_demux_stop - unregister the hooks
+ * @demux: the cache, started or not
  *
- * Packets may still be under way to the sockets for a grace period.
+ * Packets may still reach the sockets until a grace period has passed.
  *
  * Context: process.
  */
@@ -310,20 +320,20 @@ void superp_demux_stop(struct superp_demux *demux)
 }
 
 /**
- * superp_demux_free - forget all ways
- * @demux: stopped, and nobody learns any more
+ * superp_demux_free - free all entries
+ * @demux: the cache, stopped; superp_demux_learn() is not called any more
  *
  * Context: process.
  */
 void superp_demux_free(struct superp_demux *demux)
 {
-	struct superp_demux_way *way;
+	struct superp_demux_entry *entry;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(demux->ways); i++) {
-		way = unrcu_pointer(xchg(&demux->ways[i], NULL));
-		if (way)
-			superp_demux_forget(way);
+	for (i = 0; i < ARRAY_SIZE(demux->entries); i++) {
+		entry = unrcu_pointer(xchg(&demux->entries[i], NULL));
+		if (entry)
+			superp_demux_entry_free(entry);
 	}
 }
 

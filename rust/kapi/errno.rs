@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Error numbers of networking, which the `kernel` crate does not name. They are functions because
-//! its `Error` has no public constant constructor. And errors with a sentence.
+//! Error numbers of networking that the `kernel` crate does not define, and errors with a sentence
+//! for the user. The numbers are functions, because `Error` has no public `const` constructor.
 
 use kernel::{error::Error, prelude::*, uapi};
 
-/// A refused request: the errno, and a sentence for the person who made it.
+/// Why a request is refused: the errno, and a sentence for the user who made the request.
 pub(crate) struct Refusal {
     pub(crate) errno: Error,
     pub(crate) msg: &'static CStr,
-    /// When it can be expected to succeed: so many ms from now.
+    /// Time after which the request may succeed, in ms. `None` if that is not known.
     pub(crate) retry_ms: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ macro_rules! network_errors {
         $(
             #[doc = $doc]
             pub(crate) fn $name() -> Error {
-                // CAST: error numbers are below 4096.
+                // CAST: Error numbers are below 4096.
                 Error::from_errno(-(uapi::$errno as i32))
             }
         )*

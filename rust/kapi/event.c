@@ -5,12 +5,12 @@
 #include "kapi_event.h"
 
 /**
- * superp_event_get - the eventfd of a program
- * @fd: its descriptor in the calling process
- * @err: where a negative errno goes: -EBADF, -EINVAL (no eventfd)
+ * superp_event_get - take a reference to an eventfd of a program
+ * @fd: descriptor in the calling process
+ * @err: returns 0, -EBADF, or -EINVAL if the file is no eventfd
  *
  * Context: process.
- * Return: the eventfd, to be given to superp_event_put(), or NULL.
+ * Return: the eventfd, to be released by superp_event_put(), or NULL.
  */
 struct eventfd_ctx *superp_event_get(int fd, int *err)
 {
@@ -21,7 +21,7 @@ struct eventfd_ctx *superp_event_get(int fd, int *err)
 }
 
 /**
- * superp_event_signal - add one to an eventfd, and wake who waits
+ * superp_event_signal - add 1 to the counter of an eventfd and wake its waiters
  * @event: what superp_event_get() returned
  *
  * Context: any up to softirq.
@@ -32,7 +32,7 @@ void superp_event_signal(struct eventfd_ctx *event)
 }
 
 /**
- * superp_event_put - the eventfd is not used any more
+ * superp_event_put - drop the reference to an eventfd
  * @event: what superp_event_get() returned
  *
  * Context: any up to softirq.

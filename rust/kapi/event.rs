@@ -7,44 +7,45 @@ use kernel::prelude::*;
 
 use super::bindings as c;
 
-/// An eventfd, which outlives the program's descriptor.
+/// An eventfd. It stays alive when the program closes its descriptor.
 ///
 /// # Invariants
 ///
-/// It holds a reference to the eventfd.
+/// The pointer is an eventfd to which this type owns a reference.
 pub(crate) struct EventFd(NonNull<c::eventfd_ctx>);
 
-// SAFETY: Not bound to a thread.
+// SAFETY: An eventfd is not bound to a thread.
 unsafe impl Send for EventFd {}
-// SAFETY: The kernel's eventfds lock themselves.
+// SAFETY: The only operation on a shared reference is `eventfd_signal()`, which takes the lock.
 unsafe impl Sync for EventFd {}
 
 impl EventFd {
-    /// That of descriptor `fd` of the calling process. Process context.
+    /// The eventfd behind descriptor `fd` of the calling process. Process context.
     ///
     /// # Errors
     ///
-    /// `EBADF`: no such descriptor. `EINVAL`: another kind of file.
+    /// - `EBADF`: there is no such descriptor.
+    /// - `EINVAL`: the file is no eventfd.
     pub(crate) fn of(fd: i32) -> Result<EventFd> {
         let mut err = 0;
         // SAFETY: `err` is valid for the call.
         let event = unsafe { c::superp_event_get(fd, &mut err) };
-        // INVARIANT: The reference is ours.
+        // INVARIANT: `superp_event_get()` took the reference for the caller.
         NonNull::new(event)
             .map(EventFd)
             .ok_or_else(|| Error::from_errno(err))
     }
 
-    /// Adds one, and wakes who waits. Any context up to softirq.
+    /// Adds 1 to the counter and wakes the waiters. Any context up to softirq.
     pub(crate) fn signal(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is an eventfd.
         unsafe { c::superp_event_signal(self.0.as_ptr()) }
     }
 }
 
 impl Drop for EventFd {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is not used afterwards.
+        // SAFETY: By the type invariant this type owns a reference, which nobody uses afterwards.
         unsafe { c::superp_event_put(self.0.as_ptr()) }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The way out through IPv4. Where nobody listens on it - no filter of what is sent, no IPsec, no tunnel, no VRF - it
- * comes down to a checksum, two counters, what is hooked behind the routing (security modules are) and a neighbour;
- * ip_local_out() does the same, and switches interrupts off and on at each counter where processors have no better way
- * to add.
+ * IPv4 output for a route without LOCAL_OUT hooks, IPsec, tunnel or VRF. All that remains then is a
+ * checksum, two counters, the POST_ROUTING hooks (security modules use them) and the neighbour.
+ * ip_local_out() does the same, but disables interrupts around each counter on CPUs that have no
+ * cheaper way to add to a per-CPU variable.
  */
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
@@ -47,11 +47,11 @@ static int superp_ip_finish4(struct sk_buff *skb)
 }
 
 /**
- * superp_ip_output4 - send a datagram
- * @net: the namespace
- * @skb: it, given up; it begins with its IP header, which lacks the length and the checksum, fits the
- *       MTU of its route, as one or as a burst, or has ignore_df set, and has room for the device's
- *       header
+ * superp_ip_output4 - send an IPv4 datagram
+ * @net: the network namespace
+ * @skb: the datagram, consumed. It begins with its IP header, without length and checksum. It has
+ *       a route, and headroom for the link-layer header. It fits the MTU of the route, as a packet
+ *       or as a burst of such packets, or has ignore_df set
  *
  * Context: process or softirq, bottom halves off, under RCU.
  * Return: as ip_local_out().
@@ -71,12 +71,12 @@ int superp_ip_output4(struct net *net, struct sk_buff *skb)
 	ip->check = ip_fast_csum(ip, ip->ihl);
 	skb->dev = dev;
 	skb->protocol = htons(ETH_P_IP);
-	/* What a rule keeps for later goes on there, past what is hooked. */
+	/* A hook may hold the packet; ip_output(), where it then goes on, must skip the hooks. */
 	IPCB(skb)->flags |= IPSKB_REROUTED;
 	err = nf_hook(NFPROTO_IPV4, NF_INET_POST_ROUTING, net, NULL, skb, NULL, dev, ip_output);
 	if (err != 1)
 		return err;
-	/* A rule may have sent it another way. */
+	/* A hook may have changed the route. */
 	if (unlikely(skb_dst(skb) != dst))
 		return ip_output(net, NULL, skb);
 	__IP_UPD_PO_STATS(net, IPSTATS_MIB_OUT, skb->len);

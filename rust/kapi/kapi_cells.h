@@ -10,10 +10,10 @@ struct sk_buff_head;
 struct superp_cell;
 
 /**
- * struct superp_cells - packets that came in, until the round of the network stack in which they came is over
- * @deliver: hands packets on, in softirq and under RCU; what it leaves is freed
- * @dummy: stands for a device, for NAPI
- * @cell: of each processor
+ * struct superp_cells - received packets of each CPU, until its softirq round is over
+ * @deliver: takes packets, in softirq and under RCU; those that it leaves in the list are freed
+ * @dummy: device that the NAPI instances belong to
+ * @cell: the packets of each CPU
  */
 struct superp_cells {
 	void (*deliver)(struct superp_cells *cells, struct sk_buff_head *packets);

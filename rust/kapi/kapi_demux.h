@@ -8,19 +8,19 @@
 struct net;
 struct sk_buff;
 struct sock;
-struct superp_demux_way;
+struct superp_demux_entry;
 
 #define SUPERP_DEMUX_BITS	8
 
 /**
- * struct superp_demux - where the datagrams of the peers of a UDP port go
- * @net: the namespace; NULL unless it is started
- * @sk4: the port's socket for IPv4
- * @sk6: for IPv6, or NULL
- * @deliver: takes a packet for @sk4
- * @port: the port
- * @ops: see the packets before IP routes them
- * @ways: what was found for a peer; by a hash of its address
+ * struct superp_demux - cached routes for the datagrams that a UDP port receives
+ * @net: the network namespace; NULL unless started
+ * @sk4: IPv4 socket of the port
+ * @sk6: IPv6 socket of the port, or NULL
+ * @deliver: consumes a packet for @sk4 whose data begins with the UDP header
+ * @port: the UDP port
+ * @ops: PRE_ROUTING hooks, which see packets before IP routes them
+ * @entries: the routes, by a hash of the peer's address
  */
 struct superp_demux {
 	struct net *net;
@@ -31,7 +31,7 @@ struct superp_demux {
 #ifdef CONFIG_NETFILTER
 	struct nf_hook_ops ops[2];
 #endif
-	struct superp_demux_way __rcu *ways[1 << SUPERP_DEMUX_BITS];
+	struct superp_demux_entry __rcu *entries[1 << SUPERP_DEMUX_BITS];
 };
 
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,

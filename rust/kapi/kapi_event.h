@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Eventfds of programs.  Rust side: kapi/event.rs. */
+/* Eventfds of programs. Rust side: event.rs. */
 #ifndef _SUPERP_KAPI_EVENT_H
 #define _SUPERP_KAPI_EVENT_H
 

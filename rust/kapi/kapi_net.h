@@ -7,7 +7,7 @@
 struct net;
 struct superp_cells;
 
-/* What happened to a device. */
+/* Events of a network device. */
 #define SUPERP_DEV_UP		1
 #define SUPERP_DEV_DOWN		2
 #define SUPERP_DEV_UNREGISTER	3
@@ -16,12 +16,12 @@ struct superp_cells;
 #define SUPERP_DEV_CARRIER	6
 
 /**
- * struct superp_device_info - what there is to know of a device
- * @mtu: bytes behind the Ethernet header
- * @up: whether it can send and receive: it is up and has a carrier
- * @enslaved: whether a bridge, bond or team takes all that it receives
- * @ip_only: whether it receives nothing but IP
- * @loopback: whether what it sends comes back to this node
+ * struct superp_device_info - state of a network device
+ * @mtu: MTU, in bytes behind the Ethernet header
+ * @up: whether it can send and receive: it is running and has a carrier
+ * @enslaved: whether a bridge, bond, team or Open vSwitch takes all that it receives
+ * @ip_only: whether it receives only IP (ipvlan)
+ * @loopback: whether it is a loopback device
  */
 struct superp_device_info {
 	u32 mtu;
@@ -41,7 +41,7 @@ bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info 
 bool superp_is_local_address(struct net *net, const u8 addr[16]);
 bool superp_local_address(struct net *net, u32 ifindex, const u8 remote[16], u8 local[16]);
 
-/* In Rust. */
+/* Implemented in Rust, by pernet_ops! of net.rs. @node is what superp_rust_net_init() returned. */
 void *superp_rust_net_init(struct net *net, int *err);
 void superp_rust_net_exit(void *node);
 void superp_rust_net_free(void *node);

@@ -10,9 +10,9 @@ struct superp_pages;
 struct user_struct;
 
 /**
- * struct superp_charge - what is charged to a user's RLIMIT_MEMLOCK
- * @user: who, NULL if nothing is
- * @pages: how many pages
+ * struct superp_charge - pages that are charged to a user's RLIMIT_MEMLOCK
+ * @user: the user; NULL if nothing is charged
+ * @pages: number of pages
  */
 struct superp_charge {
 	struct user_struct *user;
@@ -22,7 +22,7 @@ struct superp_charge {
 int superp_charge(struct superp_charge *charge, unsigned long pages);
 void superp_uncharge(struct superp_charge *charge);
 
-/* What superp_pages_atomic() does; numbers of the wire [proto 7]. */
+/* Operations of superp_pages_atomic(), with the numbers of the wire format [proto 7]. */
 #define SUPERP_PAGES_FETCH_ADD		1
 #define SUPERP_PAGES_COMPARE_SWAP	2
 #define SUPERP_PAGES_SWAP		3

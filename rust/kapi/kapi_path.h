@@ -15,19 +15,20 @@ struct superp_path;
 #define SUPERP_PATH_SUNH_SIZE	8
 
 /**
- * struct superp_path_config - how the packets of a connection leave
- * @local: IP address, v4-mapped or IPv6; for UDP, zero is the kernel's choice
- * @remote: IP address, v4-mapped or IPv6
- * @ifindex: the device; required for SUNH and link-local addresses, else zero is the route's
- * @flow_label: of IPv6, 20 bits
- * @sport: UDP source port
- * @dport: UDP destination port
- * @ethertype: of SUNH
- * @encap: one of SUPERP_PATH_*
+ * struct superp_path_config - encapsulation and addresses of the packets of a path
+ * @local: source IP address, v4-mapped or IPv6; over UDP, zero leaves the choice to the route
+ * @remote: destination IP address, v4-mapped or IPv6
+ * @ifindex: index of the device; required for SUNH and for link-local addresses, otherwise 0
+ *           leaves the choice to the route
+ * @flow_label: IPv6 flow label, 20 bits
+ * @sport: UDP source port, host byte order
+ * @dport: UDP destination port, host byte order
+ * @ethertype: EtherType of SUNH, host byte order
+ * @encap: one of SUPERP_PATH_SUNH, _UDP4 and _UDP6
  * @tclass: IPv4 TOS, IPv6 Traffic Class
- * @hop_limit: IPv4 TTL, IPv6 Hop Limit; zero is the namespace's default
- * @has_mac: whether to send to @mac rather than to the neighbour @remote
- * @mac: destination of SUNH
+ * @hop_limit: IPv4 TTL, IPv6 Hop Limit; 0 is the default of the route or namespace
+ * @has_mac: whether frames go to @mac rather than to the neighbour @remote
+ * @mac: Ethernet destination of SUNH frames
  * @sunh: the SUNH header
  */
 struct superp_path_config {
@@ -47,11 +48,11 @@ struct superp_path_config {
 };
 
 /**
- * struct superp_udp_ip - what the headers of UDP and IP say, less what is the same for all packets
- * @source: IP address, v4-mapped or IPv6
- * @destination: IP address
- * @flow_label: of IPv6, 20 bits
- * @sport: UDP source port
+ * struct superp_udp_ip - fields of the UDP and IP headers that differ between packets
+ * @source: source IP address, v4-mapped or IPv6
+ * @destination: destination IP address, v4-mapped or IPv6
+ * @flow_label: IPv6 flow label, 20 bits; 0 over IPv4
+ * @sport: UDP source port, host byte order
  * @tclass: IPv4 TOS, IPv6 Traffic Class
  * @hop_limit: IPv4 TTL, IPv6 Hop Limit
  */
@@ -73,7 +74,7 @@ void superp_path_suspect(struct superp_path *path);
 u32 superp_path_mtu(struct superp_path *path);
 bool superp_path_was_narrow(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
-u32 superp_path_burst(struct superp_path *path, bool *whole);
+u32 superp_path_burst(struct superp_path *path, bool *native);
 bool superp_path_up(const struct superp_path *path, u32 len);
 int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
 			const u8 *sunh);

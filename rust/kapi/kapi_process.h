@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* Bytes of a command name, with the zero byte at its end: TASK_COMM_LEN. */
+/* Size of a command name in bytes, terminating zero included: TASK_COMM_LEN. */
 #define SUPERP_COMMAND_LEN	16
 
 struct pid;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory that is shared with a program, and the sockets that map it.  Rust
- * side: kapi/ring.rs.
+ * Memory that the kernel shares with a program, and the sockets that map it. Rust side: ring.rs.
  */
 #ifndef _SUPERP_KAPI_RING_H
 #define _SUPERP_KAPI_RING_H
@@ -15,7 +14,7 @@ struct sock;
 struct socket;
 struct superp_shared;
 
-/* Macros with casts are numbers to Rust only as enumerators. */
+/* bindgen translates macros with casts only if they are the values of enumerators. */
 enum superp_ring_ioctl {
 	SUPERP_RING_IOC_CQ_CREATE = SUPERP_IOC_CQ_CREATE,
 	SUPERP_RING_IOC_CQ_DESTROY = SUPERP_IOC_CQ_DESTROY,
@@ -30,12 +29,12 @@ enum superp_ring_ioctl {
 	SUPERP_RING_IOC_SERVE = SUPERP_IOC_SERVE,
 };
 
-/* Of sock.c, which makes and registers sockets of every type. */
+/* ring.c defines the operations, sock.c the functions that sockets of both types share. */
 extern struct proto_ops superp_ring_ops;
 void *superp_sock_state(const struct sock *sk);
 int superp_sock_end(struct socket *sock, void (*release)(void *state));
 
-/* Called by Rust. */
+/* Called from Rust. */
 struct superp_shared *superp_shared_alloc(size_t size, int *err);
 void superp_shared_free(struct superp_shared *shared);
 void *superp_shared_address(const struct superp_shared *shared);
@@ -44,8 +43,9 @@ void superp_shared_set_bit(u64 *words, u32 bit);
 void superp_ring_wake(struct sock *sk);
 
 /*
- * Called by C, implemented in kapi/ring.rs.  @state is what create gave out;
- * it is valid until it is given to release.  @area is a struct vm_area_struct.
+ * Called from C, implemented in Rust by ring_ops! of ring.rs. @state is what
+ * superp_rust_ring_create() returned; superp_rust_ring_release() frees it. @area is a
+ * struct vm_area_struct.
  */
 void *superp_rust_ring_create(struct sock *sk, struct net *net);
 void superp_rust_ring_release(void *state);

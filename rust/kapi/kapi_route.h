@@ -7,11 +7,11 @@
 #include <net/ipv6.h>
 
 /**
- * struct superp_route - a route that was found for one packet, and the next ones take
- * @dst: the route
- * @source: our address, v4-mapped or IPv6
+ * struct superp_route - cached output route
+ * @dst: the route, a counted reference
+ * @source: local address, v4-mapped or IPv6
  * @cookie: for dst_check()
- * @rcu: frees it
+ * @rcu: for kfree_rcu()
  */
 struct superp_route {
 	struct dst_entry *dst;
@@ -21,19 +21,21 @@ struct superp_route {
 };
 
 /*
- * The route that was found last, if it is valid still; else NULL. Under RCU, like what it leads to: unlike that of a
- * dst_cache, no packet counts its references, which connections to one peer have in common.
+ * The cached route, if it is still valid, or NULL. Called under RCU, which protects the result.
+ * Unlike with a dst_cache, packets do not count references to the route: connections to one peer
+ * share it, and would contend for the counter.
  */
-static inline const struct superp_route *superp_route_kept(struct superp_route __rcu *const *kept)
+static inline const struct superp_route *
+superp_route_cached(struct superp_route __rcu *const *cache)
 {
-	const struct superp_route *route = rcu_dereference(*kept);
+	const struct superp_route *route = rcu_dereference(*cache);
 
 	return route && dst_check(route->dst, route->cookie) ? route : NULL;
 }
 
-const struct superp_route *superp_route_keep(struct superp_route __rcu **kept,
-					     struct dst_entry *dst, u32 cookie,
-					     const struct in6_addr *source);
-void superp_route_forget(struct superp_route __rcu **kept);
+const struct superp_route *superp_route_cache_set(struct superp_route __rcu **cache,
+						  struct dst_entry *dst, u32 cookie,
+						  const struct in6_addr *source);
+void superp_route_cache_clear(struct superp_route __rcu **cache);
 
 #endif /* _SUPERP_KAPI_ROUTE_H */

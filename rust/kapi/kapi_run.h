@@ -7,12 +7,13 @@
 struct sk_buff;
 
 /**
- * struct superp_run - how several packets lie in one sk_buff
- * @count: of packets; 0 for a packet that is only itself
- * @headers: bytes of headers of each
- * @size: bytes of data of each; of the last, at most
+ * struct superp_run - layout of the packets of a run in one sk_buff
+ * @count: number of packets; 0 if the sk_buff is a single packet
+ * @headers: bytes of headers of each packet
+ * @size: bytes of data of each packet; the last packet may have fewer
  *
- * First all headers, then all data. In front may be bytes that are each packet's.
+ * The headers of all packets come first, then the data of all. Bytes that each packet begins with
+ * may be in front of both.
  */
 struct superp_run {
 	u32 count;
@@ -33,7 +34,10 @@ struct sk_buff *superp_run_split(const struct sk_buff *skb, u32 common,
 				 const struct superp_run *run, u64 features,
 				 struct sk_buff **last);
 
-/* In Rust: bytes from the PDL header to the end of the last operation header, as they say. */
+/*
+ * Implemented in Rust, by headers_len! of run.rs. Returns the bytes from the PDL header at @start
+ * to the end of the last operation header, according to these headers.
+ */
 u32 superp_rust_headers_len(const u8 *start, u32 len);
 
 #endif /* _SUPERP_KAPI_RUN_H */

@@ -19,7 +19,7 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames);
 struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err);
 void superp_udp_port_close(struct superp_udp_port *udp);
 
-/* In Rust. What comes together is a list. */
+/* Implemented in Rust, by packet_ops! of rx.rs. @skb is a list of packets, consumed. */
 void superp_rust_rx_sunh(void *node, u32 ifindex, bool lite, struct sk_buff *skb);
 void superp_rust_rx_udp(void *node, u32 ifindex, const struct superp_udp_ip *header,
 			struct sk_buff *skb);

@@ -25,9 +25,9 @@ struct sk_buff *superp_skb_own(struct sk_buff *skb);
 struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len);
 
 /**
- * struct superp_skb_chain - packets in the order of a key
- * @root: of a tree of them, or NULL
- * @last: the one with the highest key, or NULL
+ * struct superp_skb_chain - packets sorted by a key
+ * @root: root node of their red-black tree, or NULL
+ * @last: the packet with the highest key, or NULL if there are none
  */
 struct superp_skb_chain {
 	struct rb_node *root;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The C half of AF_SUPERP sockets.  Rust side: kapi/sock.rs.
+ * The C half of AF_SUPERP sockets. Rust side: sock.rs.
  */
 #ifndef _SUPERP_KAPI_SOCK_H
 #define _SUPERP_KAPI_SOCK_H
@@ -15,13 +15,13 @@ struct sk_buff;
 struct sock;
 
 /**
- * struct superp_sock_from - what a message brings beside its bytes
- * @addr: address of the peer, IPv6 or IPv4-mapped
+ * struct superp_sock_from - metadata of a received message
+ * @addr: address of the peer, v4-mapped or IPv6
  * @cid: local id of the connection
  * @imm: immediate data
- * @placed: where its bytes are, if not in the message
- * @has_imm: there is @imm
- * @has_placed: there is @placed
+ * @placed: where the bytes have been written, if the message does not carry them
+ * @has_imm: whether there is @imm
+ * @has_placed: whether there is @placed
  */
 struct superp_sock_from {
 	__u8			addr[16];
@@ -33,22 +33,22 @@ struct superp_sock_from {
 };
 
 /**
- * struct superp_sock_send - one sendmsg(), taken apart
- * @data: the bytes
- * @len: how many
- * @flags: MSG_* flags of the call; only those the family knows
- * @nonblock: MSG_DONTWAIT is among them
- * @has_name: @name was given
- * @has_rma: @rma was given
- * @name: destination; family, flags and range of the number are checked
- * @atomic: @rma is an atomic operation
+ * struct superp_sock_send - parsed arguments of a sendmsg() call
+ * @data: the data
+ * @len: bytes of data
+ * @flags: MSG_* flags of the call; only those that the family supports
+ * @nonblock: whether MSG_DONTWAIT is among them
+ * @has_name: whether there is @name
+ * @has_rma: whether there is @rma
+ * @name: destination; family, flags and range of the queue pair number are checked
+ * @atomic: whether @rma is an atomic operation
  * @rma: remote memory request
- * @operand: of an atomic operation
- * @compare: of an atomic operation
- * @has_imm: @imm was given
+ * @operand: operand of an atomic operation
+ * @compare: comparison value of an atomic operation
+ * @has_imm: whether there is @imm
  * @imm: immediate data
- * @has_key: @key was given
- * @key: receive context of the peer, and the place in it
+ * @has_key: whether there is @key
+ * @key: receive context of the peer, and the offset in it
  */
 struct superp_sock_send {
 	struct iov_iter		*data;
@@ -68,7 +68,7 @@ struct superp_sock_send {
 	struct superp_key	key;
 };
 
-/* Macros with casts are numbers to Rust only as enumerators. */
+/* bindgen translates macros with casts only if they are the values of enumerators. */
 enum superp_sock_ioctl {
 	SUPERP_SOCK_IOC_MR_REG = SUPERP_IOC_MR_REG,
 	SUPERP_SOCK_IOC_MR_QUERY = SUPERP_IOC_MR_QUERY,
@@ -76,7 +76,7 @@ enum superp_sock_ioctl {
 	SUPERP_SOCK_IOC_QP_INFO = SUPERP_IOC_QP_INFO,
 };
 
-/* Called by Rust. */
+/* Called from Rust. */
 int superp_sock_register(int family);
 void superp_sock_unregister(void);
 int superp_sock_max_family(void);
@@ -102,8 +102,8 @@ void superp_sock_complete(struct sock *sk, struct sk_buff *skb,
 			  const struct superp_completion *completion);
 
 /*
- * Called by C, implemented in kapi/sock.rs.  @state is what create gave out;
- * it is valid until it is given to release.
+ * Called from C, implemented in Rust by proto_ops! of sock.rs. @state is what
+ * superp_rust_sock_create() returned; superp_rust_sock_release() frees it.
  */
 void *superp_rust_sock_create(struct sock *sk, struct net *net);
 void superp_rust_sock_release(void *state);

@@ -4,7 +4,7 @@
 #include "kapi_lock.h"
 
 /**
- * superp_spin_lock_bh - take a lock with bottom halves off
+ * superp_spin_lock_bh - disable bottom halves and take a spinlock
  * @lock: an initialised spinlock
  *
  * Context: process or softirq.
@@ -15,11 +15,11 @@ void superp_spin_lock_bh(struct spinlock *lock) __acquires(lock)
 }
 
 /**
- * superp_spin_trylock_bh - take a lock if that needs no waiting
+ * superp_spin_trylock_bh - take a spinlock if it is free
  * @lock: an initialised spinlock
  *
  * Context: process or softirq.
- * Return: whether the lock was taken; if so, bottom halves are off.
+ * Return: whether the lock was taken; bottom halves are then disabled.
  */
 bool superp_spin_trylock_bh(struct spinlock *lock)
 {
@@ -27,10 +27,10 @@ bool superp_spin_trylock_bh(struct spinlock *lock)
 }
 
 /**
- * superp_spin_unlock_bh - give back a lock and turn bottom halves on
- * @lock: a lock that the caller owns
+ * superp_spin_unlock_bh - release a spinlock and enable bottom halves
+ * @lock: a spinlock that the caller holds
  *
- * Context: the one that took it.
+ * Context: that in which the lock was taken.
  */
 void superp_spin_unlock_bh(struct spinlock *lock) __releases(lock)
 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A spinlock that is held with bottom halves off.
+//! A spinlock that is held with bottom halves disabled.
 //!
-//! It protects data that both system calls and softirqs touch: a softirq can never interrupt the
-//! owner on its own CPU.
+//! It protects data that both system calls and softirqs use. With bottom halves disabled, a softirq
+//! cannot interrupt the owner on its CPU and spin on the lock forever.
 
 use super::bindings as c;
 use kernel::{bindings, ffi, sync::lock};
 
-/// Data behind a `spinlock_t` that is taken by `spin_lock_bh`. Made by [`new_spinlock_bh!`].
+/// Data behind a `spinlock_t` that `spin_lock_bh()` takes. [`new_spinlock_bh!`] initialises it.
 pub(crate) type SpinLockBh<T> = lock::Lock<T, BhBackend>;
 
-/// The owner's access to the data of a [`SpinLockBh`].
+/// Access of the lock's owner to the data of a [`SpinLockBh`].
 #[allow(dead_code)]
 pub(crate) type GuardBh<'a, T> = lock::Guard<'a, T, BhBackend>;
 
-/// Initialises a [`SpinLockBh`] with the given data and an optional name for lockdep; each place
-/// where this stands is a lock class of its own.
+/// Initialises a [`SpinLockBh`] with the given data and an optional name for lockdep. Each use of
+/// the macro is a lock class of its own.
 macro_rules! new_spinlock_bh {
     ($inner:expr $(, $name:literal)? $(,)?) => {
         $crate::kapi::lock::SpinLockBh::new(
@@ -25,11 +25,11 @@ macro_rules! new_spinlock_bh {
 }
 pub(crate) use new_spinlock_bh;
 
-/// The backend of [`SpinLockBh`].
+/// The lock backend of [`SpinLockBh`].
 pub(crate) struct BhBackend;
 
-// SAFETY: A `spinlock_t` has one owner at a time. `relock` is the default, which locks the same
-// way.
+// SAFETY: A `spinlock_t` has one owner at a time. `relock()` is the default implementation, which
+// calls `lock()`.
 unsafe impl lock::Backend for BhBackend {
     type State = bindings::spinlock_t;
     type GuardState = ();
@@ -40,8 +40,8 @@ unsafe impl lock::Backend for BhBackend {
         name: *const ffi::c_char,
         key: *mut bindings::lock_class_key,
     ) {
-        // SAFETY: By this function's contract `ptr` is valid for writes, `name` and `key` for
-        // reads, indefinitely.
+        // SAFETY: By this function's contract `ptr` is valid for writes, and `name` and `key` are
+        // valid for reads indefinitely.
         unsafe { bindings::__spin_lock_init(ptr, name, key) }
     }
 

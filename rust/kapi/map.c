@@ -10,12 +10,14 @@
 #include "kapi_map.h"
 
 /**
- * superp_map_hash - a keyed hash of two numbers
- * @first: the one
- * @second: the other
+ * superp_map_hash - keyed hash of two numbers
+ * @first: the first number
+ * @second: the second number
+ *
+ * The key is random, and the same until the module is unloaded.
  *
  * Context: any.
- * Return: the hash, the same for as long as the module is loaded.
+ * Return: the hash.
  */
 u32 superp_map_hash(u64 first, u64 second)
 {
@@ -26,23 +28,25 @@ u32 superp_map_hash(u64 first, u64 second)
 }
 
 /**
- * superp_map_init - make an empty table
- * @xa: memory for it
+ * superp_map_init - initialise an empty table
+ * @xa: memory for the table
+ *
+ * Context: any.
  */
 void superp_map_init(struct xarray *xa)
 {
-	/* Tables also end in softirq, with the last packet that holds their owner. */
+	/* A softirq may drop the last reference to the owner of a table, and so empty the table. */
 	xa_init_flags(xa, XA_FLAGS_LOCK_BH);
 }
 
 /**
- * superp_map_insert - put an entry in
+ * superp_map_insert - insert an entry
  * @xa: the table
- * @key: under which key
+ * @key: key of the entry
  * @entry: a pointer whose two low bits are clear
  *
- * Context: process.
- * Return: 0, -EBUSY if there is one, -ENOMEM.
+ * Context: process; may sleep.
+ * Return: 0, -EBUSY if the key has an entry, or -ENOMEM.
  */
 int superp_map_insert(struct xarray *xa, u32 key, void *entry)
 {
@@ -50,14 +54,14 @@ int superp_map_insert(struct xarray *xa, u32 key, void *entry)
 }
 
 /**
- * superp_map_store - put an entry in, in place of what is there
+ * superp_map_store - insert or replace an entry
  * @xa: the table
- * @key: under which key
+ * @key: key of the entry
  * @entry: a pointer whose two low bits are clear
- * @old: where what was there goes, or NULL
+ * @old: returns the entry that was replaced, or NULL; undefined after an error
  *
- * Context: process.
- * Return: 0, or -ENOMEM, which only happens when nothing was there.
+ * Context: process; may sleep.
+ * Return: 0, or -ENOMEM, which is possible only if the key had no entry.
  */
 int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old)
 {
@@ -66,11 +70,11 @@ int superp_map_store(struct xarray *xa, u32 key, void *entry, void **old)
 }
 
 /**
- * superp_map_erase - take an entry out
+ * superp_map_erase - remove an entry
  * @xa: the table
- * @key: under which key
+ * @key: key of the entry
  *
- * Context: process.
+ * Context: any up to softirq.
  * Return: the entry, or NULL.
  */
 void *superp_map_erase(struct xarray *xa, u32 key)
@@ -78,7 +82,7 @@ void *superp_map_erase(struct xarray *xa, u32 key)
 	return xa_erase_bh(xa, key);
 }
 
-/* An entry that was taken out, until nobody has it from the table any more. */
+/* A removed entry that waits for the end of a grace period. */
 struct superp_map_erased {
 	struct rcu_work	work;
 	void		*entry;
@@ -95,11 +99,11 @@ static void superp_map_work(struct work_struct *work)
 }
 
 /**
- * superp_map_drop_later - drop an entry that was taken out, after a grace period
+ * superp_map_drop_later - drop a removed entry after a grace period
  * @entry: the entry
- * @drop: drops it, in process context
+ * @drop: called with @entry in process context
  *
- * Context: process. Sleeps for the grace period only if there is no memory.
+ * Context: process. Waits for the grace period itself only if memory is short.
  */
 void superp_map_drop_later(void *entry, void (*drop)(void *entry))
 {

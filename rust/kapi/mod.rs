@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe Rust over the kernel interfaces that the `kernel` crate lacks, with the C half beside it.
+//! Safe Rust abstractions over kernel interfaces that the `kernel` crate lacks, each beside its C
+//! half.
 //!
-//! It uses no other room. What the kernel calls is a trait here, which the room that is called
-//! implements. A macro beside the trait (`pernet_ops!`, `proto_ops!`, …) defines the functions that
-//! the C half calls, for the one type that it is given; only these macros use `bindings` from
-//! outside of this room.
+//! What the kernel calls is a trait: [`net::PernetOps`], [`rx::PacketOps`], [`sock::ProtoOps`],
+//! [`ring::RingOps`]. A macro beside the trait (`pernet_ops!`, `packet_ops!`, `proto_ops!`,
+//! `ring_ops!`) defines the functions that the C half calls, for the one type that implements the
+//! trait. Only these macros use `bindings` outside of this directory. The abstractions use no other
+//! module of the crate.
 
 pub(crate) mod bindings;
 pub(crate) mod compat;

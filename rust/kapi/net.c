@@ -16,14 +16,14 @@
 #include "kapi_rx.h"
 
 /**
- * struct superp_pernet - what a network namespace keeps for this module
- * @node: the Rust side's node, a counted reference
- * @leaving: the same, while the namespace is taken down
- * @cells: collect SUNH frames
+ * struct superp_pernet - what the module keeps for each network namespace
+ * @node: Rust state of the namespace (PernetOps), a counted reference; NULL during setup and exit
+ * @exiting: the same reference during exit
+ * @cells: collect received SUNH frames
  */
 struct superp_pernet {
 	void __rcu *node;
-	void *leaving;
+	void *exiting;
 	struct superp_cells cells;
 };
 
@@ -35,11 +35,11 @@ static struct superp_pernet *superp_pernet(const struct net *net)
 }
 
 /**
- * superp_net_node - the node of a namespace
- * @net: the namespace
+ * superp_net_node - look up the Rust state of a namespace
+ * @net: the network namespace
  *
- * Context: under rcu_read_lock(), for as long as the result is used.
- * Return: the node, or NULL while the namespace is being set up or taken down.
+ * Context: under rcu_read_lock(), which protects the result.
+ * Return: the state, or NULL while the namespace is being set up or taken down.
  */
 void *superp_net_node(const struct net *net)
 {
@@ -47,10 +47,11 @@ void *superp_net_node(const struct net *net)
 }
 
 /**
- * superp_net_cells - what collects SUNH frames of a namespace
- * @net: the namespace
+ * superp_net_cells - look up the cells that collect SUNH frames of a namespace
+ * @net: the network namespace
  *
- * Context: under rcu_read_lock(), where there is a node.
+ * Context: under rcu_read_lock(), while superp_net_node() returns a state.
+ * Return: the cells.
  */
 struct superp_cells *superp_net_cells(const struct net *net)
 {
@@ -58,10 +59,11 @@ struct superp_cells *superp_net_cells(const struct net *net)
 }
 
 /**
- * superp_net_cells_node - the node whose SUNH frames are collected there
- * @cells: of superp_net_cells()
+ * superp_net_cells_node - look up the Rust state of the namespace that cells belong to
+ * @cells: what superp_net_cells() returned
  *
- * Context and return value: as superp_net_node().
+ * Context: under rcu_read_lock(), which protects the result.
+ * Return: the state, or NULL while the namespace is being set up or taken down.
  */
 void *superp_net_cells_node(const struct superp_cells *cells)
 {
@@ -98,22 +100,25 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 
 	list_for_each_entry(net, nets, exit_list) {
 		pernet = superp_pernet(net);
-		pernet->leaving = rcu_dereference_protected(pernet->node, true);
-		if (pernet->leaving)
-			superp_rust_net_exit(pernet->leaving);
+		pernet->exiting = rcu_dereference_protected(pernet->node, true);
+		if (pernet->exiting)
+			superp_rust_net_exit(pernet->exiting);
 		RCU_INIT_POINTER(pernet->node, NULL);
 	}
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list)
 		superp_cells_stop(&superp_pernet(net)->cells);
 	synchronize_net();
-	/* Paths and ports that are dropped later have routes, whose dst_ops are the namespace's. */
+	/*
+	 * Paths and ports may hold routes until deferred work drops them. The dst_ops of a route
+	 * belong to the namespace, so wait for that work.
+	 */
 	superp_defer_flush();
 	list_for_each_entry(net, nets, exit_list) {
 		pernet = superp_pernet(net);
 		superp_cells_free(&pernet->cells);
-		if (pernet->leaving)
-			superp_rust_net_free(pernet->leaving);
+		if (pernet->exiting)
+			superp_rust_net_free(pernet->exiting);
 	}
 }
 
@@ -152,7 +157,7 @@ static int superp_netdev_event(struct notifier_block *nb, unsigned long event, v
 	default:
 		return NOTIFY_DONE;
 	}
-	/* The node stays while the namespace has devices, and while this notifier is registered. */
+	/* RTNL protects the state: it stays while its namespace has devices. */
 	node = rcu_dereference_rtnl(superp_pernet(dev_net(dev))->node);
 	if (node)
 		superp_rust_device_event(node, dev->ifindex, kind);
@@ -164,7 +169,7 @@ static struct notifier_block superp_netdev_notifier = {
 };
 
 /**
- * superp_net_register - set up every network namespace, and watch its devices
+ * superp_net_register - register the pernet operations and the netdevice notifier
  *
  * Context: process; before anything else of the module is registered.
  * Return: 0 or a negative errno.
@@ -194,7 +199,7 @@ fail_pernet:
 /**
  * superp_net_unregister - undo superp_net_register()
  *
- * Every namespace first sees all its devices being unregistered, then its own exit.
+ * Each namespace first sees NETDEV_UNREGISTER for all of its devices, then its exit.
  *
  * Context: process; after everything else of the module has been unregistered.
  */
@@ -206,10 +211,10 @@ void superp_net_unregister(void)
 }
 
 /**
- * superp_device_info - ask about a device
- * @net: its namespace
- * @ifindex: its index
- * @info: where the answer goes
+ * superp_device_info - query the state of a network device
+ * @net: network namespace of the device
+ * @ifindex: index of the device
+ * @info: returns the state
  *
  * Context: any.
  * Return: whether there is such a device.
@@ -224,7 +229,8 @@ bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info 
 		return false;
 	info->mtu = READ_ONCE(dev->mtu);
 	info->up = netif_running(dev) && netif_carrier_ok(dev);
-	info->enslaved = netif_is_bridge_port(dev) || netif_is_lag_port(dev) || netif_is_ovs_port(dev);
+	info->enslaved = netif_is_bridge_port(dev) || netif_is_lag_port(dev) ||
+			 netif_is_ovs_port(dev);
 	info->ip_only = dev->rtnl_link_ops && !strcmp(dev->rtnl_link_ops->kind, "ipvlan");
 	info->loopback = dev->flags & IFF_LOOPBACK;
 	return true;
@@ -236,11 +242,12 @@ static const struct in6_addr *superp_in6(const u8 addr[16])
 }
 
 /**
- * superp_is_local_address - is this one of the namespace's own addresses?
- * @net: the namespace
- * @addr: IPv6 or v4-mapped
+ * superp_is_local_address - whether an address belongs to a namespace
+ * @net: the network namespace
+ * @addr: address, v4-mapped or IPv6
  *
  * Context: any.
+ * Return: whether it is one of the namespace's own unicast addresses.
  */
 bool superp_is_local_address(struct net *net, const u8 addr[16])
 {
@@ -252,14 +259,14 @@ bool superp_is_local_address(struct net *net, const u8 addr[16])
 }
 
 /**
- * superp_local_address - which source address do packets get?
- * @net: the namespace
- * @ifindex: the device, or 0 for the route's
- * @remote: where they go, IPv6 or v4-mapped
- * @local: where the answer goes
+ * superp_local_address - find the source address of packets to a destination
+ * @net: the network namespace
+ * @ifindex: index of the output device, or 0 for that of the route
+ * @remote: destination address, v4-mapped or IPv6
+ * @local: returns the source address, in the same format
  *
  * Context: process.
- * Return: whether there is a route.
+ * Return: whether there is a route with a source address.
  */
 bool superp_local_address(struct net *net, u32 ifindex, const u8 remote[16], u8 local[16])
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: what Rust's handlers need of messages, and what they tell
- * of devices and processes.  Policies and tables are generated
- * (superp-nl-gen.c); the handlers themselves are in nl.rs.
+ * Generic netlink: access to messages and attributes for the handlers, which are Rust (nl.rs), and
+ * queries of devices for their replies. superp-nl-gen.c has the generated policies and operations.
  */
 #include <linux/inetdevice.h>
 #include <linux/module.h>
@@ -18,16 +17,19 @@
 
 MODULE_ALIAS_GENL_FAMILY(SUPERP_FAMILY_NAME);
 
-/* Events find the family's group by a number that others get after it is unregistered. */
+/*
+ * Whether the family is registered. A multicast group is found by the number of its family, which
+ * another family may get once this one is unregistered; then no event may be sent.
+ */
 static bool superp_nl_live;
 
 static_assert(sizeof(u64) <= sizeof_field(struct netlink_callback, ctx));
 
 /**
- * superp_nl_register - register the family
+ * superp_nl_register - register the netlink family
  *
  * Context: process.
- * Return: 0 or an error number.
+ * Return: 0 or a negative errno.
  */
 int superp_nl_register(void)
 {
@@ -39,9 +41,9 @@ int superp_nl_register(void)
 }
 
 /**
- * superp_nl_unregister - unregister the family; no handler runs afterwards
+ * superp_nl_unregister - unregister the netlink family
  *
- * Context: process.
+ * Context: process. When it returns, no handler runs any more.
  */
 void superp_nl_unregister(void)
 {
@@ -51,9 +53,10 @@ void superp_nl_unregister(void)
 }
 
 /**
- * superp_nl_net - the namespace of a request
+ * superp_nl_net - network namespace of a request
  * @info: the request
  *
+ * Context: process.
  * Return: the namespace, valid as long as @info.
  */
 struct net *superp_nl_net(const struct genl_info *info)
@@ -62,9 +65,10 @@ struct net *superp_nl_net(const struct genl_info *info)
 }
 
 /**
- * superp_nl_dump_info - the request of a dump
+ * superp_nl_dump_info - request that started a dump
  * @cb: the dump
  *
+ * Context: process.
  * Return: the request, valid as long as @cb.
  */
 const struct genl_info *superp_nl_dump_info(struct netlink_callback *cb)
@@ -73,10 +77,11 @@ const struct genl_info *superp_nl_dump_info(struct netlink_callback *cb)
 }
 
 /**
- * superp_nl_dump_position - where a dump goes on
+ * superp_nl_dump_position - position of a dump
  * @cb: the dump
  *
- * Return: a number kept between the calls of one dump, 0 at the first.
+ * Context: process.
+ * Return: a number that is preserved between the calls of one dump; 0 in the first call.
  */
 u64 *superp_nl_dump_position(struct netlink_callback *cb)
 {
@@ -84,12 +89,13 @@ u64 *superp_nl_dump_position(struct netlink_callback *cb)
 }
 
 /**
- * superp_nl_next - walk the attributes of a request
+ * superp_nl_next - find the next top-level attribute of a type
  * @info: the request, validated
- * @after: an attribute of it, or NULL for the first
- * @type: type of the attributes to find
+ * @after: where to start, an attribute of the request; NULL starts with the first
+ * @type: type of the attribute
  *
- * Return: the next attribute of @type after @after, or NULL.
+ * Context: process.
+ * Return: the next attribute of @type behind @after, or NULL.
  */
 const struct nlattr *superp_nl_next(const struct genl_info *info,
 				    const struct nlattr *after, u16 type)
@@ -105,10 +111,11 @@ const struct nlattr *superp_nl_next(const struct genl_info *info,
 }
 
 /**
- * superp_nl_nested - find an attribute inside another
+ * superp_nl_nested - find an attribute in a nest
  * @nest: a nested attribute of a validated request
- * @type: type of the attribute to find
+ * @type: type of the attribute
  *
+ * Context: process.
  * Return: the first attribute of @type in @nest, or NULL.
  */
 const struct nlattr *superp_nl_nested(const struct nlattr *nest, u16 type)
@@ -120,7 +127,8 @@ const struct nlattr *superp_nl_nested(const struct nlattr *nest, u16 type)
  * superp_nl_data - payload of an attribute
  * @attr: the attribute
  *
- * Return: its first byte.
+ * Context: process.
+ * Return: the first byte of the payload.
  */
 const void *superp_nl_data(const struct nlattr *attr)
 {
@@ -131,6 +139,7 @@ const void *superp_nl_data(const struct nlattr *attr)
  * superp_nl_len - length of the payload of an attribute
  * @attr: the attribute
  *
+ * Context: process.
  * Return: bytes.
  */
 u16 superp_nl_len(const struct nlattr *attr)
@@ -139,10 +148,12 @@ u16 superp_nl_len(const struct nlattr *attr)
 }
 
 /**
- * superp_nl_refuse - say why a request is refused
+ * superp_nl_refuse - set the extended ACK of a request to a static text
  * @info: the request
- * @attr: the attribute at fault, or NULL
+ * @attr: the offending attribute, or NULL
  * @msg: text that outlives the request
+ *
+ * Context: process.
  */
 void superp_nl_refuse(const struct genl_info *info, const struct nlattr *attr,
 		      const char *msg)
@@ -154,10 +165,12 @@ void superp_nl_refuse(const struct genl_info *info, const struct nlattr *attr,
 }
 
 /**
- * superp_nl_missing - say which attribute a request lacks
+ * superp_nl_missing - set the extended ACK of a request that lacks an attribute
  * @info: the request
- * @type: the missing attribute
+ * @type: type of the missing attribute
  * @msg: text that outlives the request
+ *
+ * Context: process.
  */
 void superp_nl_missing(const struct genl_info *info, u16 type, const char *msg)
 {
@@ -166,10 +179,12 @@ void superp_nl_missing(const struct genl_info *info, u16 type, const char *msg)
 }
 
 /**
- * superp_nl_refuse_text - say why a request is refused, in a made-up text
+ * superp_nl_refuse_text - set the extended ACK of a request to a formatted text
  * @info: the request
- * @attr: the attribute at fault, or NULL
- * @text: the text, copied; up to NETLINK_MAX_FMTMSG_LEN - 1 bytes of it
+ * @attr: the offending attribute, or NULL
+ * @text: text, copied; cut off after NETLINK_MAX_FMTMSG_LEN - 1 bytes
+ *
+ * Context: process.
  */
 void superp_nl_refuse_text(const struct genl_info *info, const struct nlattr *attr,
 			   const char *text)
@@ -179,12 +194,12 @@ void superp_nl_refuse_text(const struct genl_info *info, const struct nlattr *at
 }
 
 /**
- * superp_nl_reply_new - start the reply to a request
+ * superp_nl_reply_new - start a reply
  * @info: the request
- * @msg: out, the message
+ * @msg: returns the message
  *
  * Context: process.
- * Return: what carries the message, or NULL without memory.
+ * Return: the buffer that holds the message, or NULL without memory.
  */
 struct sk_buff *superp_nl_reply_new(const struct genl_info *info, struct nlmsghdr **msg)
 {
@@ -203,13 +218,13 @@ struct sk_buff *superp_nl_reply_new(const struct genl_info *info, struct nlmsghd
 }
 
 /**
- * superp_nl_reply - send the reply
+ * superp_nl_reply - send a reply
  * @info: the request
- * @skb: from superp_nl_reply_new(), consumed
- * @msg: from superp_nl_reply_new()
+ * @skb: what superp_nl_reply_new() returned, consumed
+ * @msg: the message of superp_nl_reply_new()
  *
  * Context: process.
- * Return: 0 or an error number.
+ * Return: 0 or a negative errno.
  */
 int superp_nl_reply(const struct genl_info *info, struct sk_buff *skb, struct nlmsghdr *msg)
 {
@@ -219,10 +234,11 @@ int superp_nl_reply(const struct genl_info *info, struct sk_buff *skb, struct nl
 
 /**
  * superp_nl_dump_put - start a message of a dump
- * @skb: what the dump fills
- * @info: the dump's request
+ * @skb: buffer of the dump
+ * @info: request that started the dump
  *
- * Return: the message, or NULL when @skb is full.
+ * Context: process.
+ * Return: the message, or NULL if @skb is full.
  */
 struct nlmsghdr *superp_nl_dump_put(struct sk_buff *skb, const struct genl_info *info)
 {
@@ -233,10 +249,10 @@ struct nlmsghdr *superp_nl_dump_put(struct sk_buff *skb, const struct genl_info 
 
 /**
  * superp_nl_event_new - start an event
- * @msg: out, the message
+ * @msg: returns the message
  *
- * Context: any.
- * Return: what carries the message, or NULL without memory.
+ * Context: any up to softirq.
+ * Return: the buffer that holds the message, or NULL without memory.
  */
 struct sk_buff *superp_nl_event_new(struct nlmsghdr **msg)
 {
@@ -256,12 +272,12 @@ struct sk_buff *superp_nl_event_new(struct nlmsghdr **msg)
 }
 
 /**
- * superp_nl_event_send - send an event to all who listen in a namespace
- * @net: the namespace
- * @skb: from superp_nl_event_new(), consumed
- * @msg: from superp_nl_event_new()
+ * superp_nl_event_send - multicast an event to the listeners in a namespace
+ * @net: the network namespace
+ * @skb: what superp_nl_event_new() returned, consumed
+ * @msg: the message of superp_nl_event_new()
  *
- * Context: any.
+ * Context: any up to softirq.
  */
 void superp_nl_event_send(struct net *net, struct sk_buff *skb, struct nlmsghdr *msg)
 {
@@ -275,10 +291,11 @@ void superp_nl_event_send(struct net *net, struct sk_buff *skb, struct nlmsghdr 
 }
 
 /**
- * superp_nl_event_wanted - does anyone listen to events of a namespace?
- * @net: the namespace
+ * superp_nl_event_wanted - whether anyone listens to the events of a namespace
+ * @net: the network namespace
  *
  * Context: any.
+ * Return: whether there is a listener.
  */
 bool superp_nl_event_wanted(struct net *net)
 {
@@ -289,8 +306,10 @@ bool superp_nl_event_wanted(struct net *net)
 
 /**
  * superp_nl_end - finish a message of a dump
- * @skb: what the dump fills
+ * @skb: buffer of the dump
  * @msg: the message
+ *
+ * Context: process.
  */
 void superp_nl_end(struct sk_buff *skb, struct nlmsghdr *msg)
 {
@@ -298,9 +317,11 @@ void superp_nl_end(struct sk_buff *skb, struct nlmsghdr *msg)
 }
 
 /**
- * superp_nl_cancel - take a message of a dump back
- * @skb: what the dump fills
- * @msg: the message, the last one in @skb
+ * superp_nl_cancel - remove an unfinished message of a dump
+ * @skb: buffer of the dump
+ * @msg: the last message in @skb
+ *
+ * Context: process.
  */
 void superp_nl_cancel(struct sk_buff *skb, struct nlmsghdr *msg)
 {
@@ -308,8 +329,10 @@ void superp_nl_cancel(struct sk_buff *skb, struct nlmsghdr *msg)
 }
 
 /**
- * superp_nl_free - drop a message that is not sent
- * @skb: what carries it
+ * superp_nl_free - free a message that is not sent
+ * @skb: the buffer that holds the message
+ *
+ * Context: any up to softirq.
  */
 void superp_nl_free(struct sk_buff *skb)
 {
@@ -317,13 +340,14 @@ void superp_nl_free(struct sk_buff *skb)
 }
 
 /**
- * superp_nl_put - add an attribute
- * @skb: what carries the message
- * @type: of the attribute
- * @data: its payload
+ * superp_nl_put - append an attribute
+ * @skb: the buffer that holds the message
+ * @type: type of the attribute
+ * @data: payload
  * @len: bytes of @data
  *
- * Return: 0 or -EMSGSIZE.
+ * Context: any up to softirq.
+ * Return: 0, or -EMSGSIZE if @skb is full.
  */
 int superp_nl_put(struct sk_buff *skb, u16 type, const void *data, size_t len)
 {
@@ -333,13 +357,14 @@ int superp_nl_put(struct sk_buff *skb, u16 type, const void *data, size_t len)
 }
 
 /**
- * superp_nl_put_text - add an attribute of type string
- * @skb: what carries the message
- * @type: of the attribute
- * @text: its text, without a zero byte at the end
+ * superp_nl_put_text - append an attribute of type string
+ * @skb: the buffer that holds the message
+ * @type: type of the attribute
+ * @text: text without a terminating zero, which is added
  * @len: bytes of @text
  *
- * Return: 0 or -EMSGSIZE.
+ * Context: any up to softirq.
+ * Return: 0, or -EMSGSIZE if @skb is full.
  */
 int superp_nl_put_text(struct sk_buff *skb, u16 type, const u8 *text, size_t len)
 {
@@ -356,11 +381,12 @@ int superp_nl_put_text(struct sk_buff *skb, u16 type, const u8 *text, size_t len
 }
 
 /**
- * superp_nl_nest_start - start an attribute that holds attributes
- * @skb: what carries the message
- * @type: of the attribute
+ * superp_nl_nest_start - start a nested attribute
+ * @skb: the buffer that holds the message
+ * @type: type of the attribute
  *
- * Return: the attribute, or NULL when @skb is full.
+ * Context: any up to softirq.
+ * Return: the attribute, or NULL if @skb is full.
  */
 struct nlattr *superp_nl_nest_start(struct sk_buff *skb, u16 type)
 {
@@ -368,9 +394,11 @@ struct nlattr *superp_nl_nest_start(struct sk_buff *skb, u16 type)
 }
 
 /**
- * superp_nl_nest_end - finish an attribute that holds attributes
- * @skb: what carries the message
- * @nest: from superp_nl_nest_start()
+ * superp_nl_nest_end - finish a nested attribute
+ * @skb: the buffer that holds the message
+ * @nest: what superp_nl_nest_start() returned
+ *
+ * Context: any up to softirq.
  */
 void superp_nl_nest_end(struct sk_buff *skb, struct nlattr *nest)
 {
@@ -378,13 +406,13 @@ void superp_nl_nest_end(struct sk_buff *skb, struct nlattr *nest)
 }
 
 /**
- * superp_nl_device_name - name of a device
- * @net: namespace of the device
- * @ifindex: its index
- * @name: out, ended by a zero byte
+ * superp_nl_device_name - name of a network device
+ * @net: network namespace of the device
+ * @ifindex: index of the device
+ * @name: returns the name, zero-terminated
  *
  * Context: any.
- * Return: false without such a device.
+ * Return: whether there is such a device.
  */
 bool superp_nl_device_name(struct net *net, u32 ifindex, u8 name[IFNAMSIZ])
 {
@@ -399,15 +427,15 @@ bool superp_nl_device_name(struct net *net, u32 ifindex, u8 name[IFNAMSIZ])
 }
 
 /**
- * superp_nl_device_address - an address of a device
- * @net: namespace of the device
- * @ifindex: its index
- * @nth: which one, from 0: the IPv4 addresses, then the IPv6 addresses that
- *	are not link-local
- * @addr: out; IPv4 is mapped into IPv6
+ * superp_nl_device_address - an IP address of a network device
+ * @net: network namespace of the device
+ * @ifindex: index of the device
+ * @nth: number of the address, from 0: IPv4 addresses first, then IPv6 addresses that are not
+ *       link-local
+ * @addr: returns the address, v4-mapped or IPv6
  *
- * Context: any.
- * Return: false without such a device or address.
+ * Context: any up to softirq.
+ * Return: whether there is such a device and address.
  */
 bool superp_nl_device_address(struct net *net, u32 ifindex, u32 nth, u8 addr[16])
 {

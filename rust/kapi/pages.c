@@ -15,24 +15,24 @@
 #include "kapi_pages.h"
 #include "kapi_skb.h"
 
-/* Most bytes in one range: a larger array of pages cannot be allocated. */
+/* Most bytes in one region; the array of pages for more cannot be allocated. */
 #define SUPERP_PAGES_MAX	BIT_ULL(39)
-/* Pages that are pinned or unpinned at a go. */
+/* Most pages that are pinned or unpinned in one call. */
 #define SUPERP_PAGES_BATCH	SZ_16K
-/* Largest piece of the kernel's memory: a jumbo frame then takes two fragments. */
+/* Order of the largest kernel allocation; the pages of a jumbo frame are then two fragments. */
 #define SUPERP_PAGES_ORDER	3
 
 /**
- * struct superp_pages - a range of bytes in pages
- * @refs: references
- * @pinned: user memory, otherwise the kernel's
- * @writable: that packets may be emptied into
+ * struct superp_pages - a region of memory, as an array of pages
+ * @refs: reference count
+ * @pinned: whether the pages are pinned user memory; otherwise they are kernel memory
+ * @writable: whether received data may be written to pinned memory
  * @first: offset of the first byte in the first page
  * @len: bytes
- * @charge: what is charged to the user's RLIMIT_MEMLOCK
- * @work: frees this in process context
- * @held: how many pages are held, all of them once the range is made
- * @count: how many pages there are
+ * @charge: pages charged to RLIMIT_MEMLOCK
+ * @work: frees the region in process context
+ * @held: number of pages that are pinned or allocated; equals @count once the region is complete
+ * @count: number of pages
  * @pages: the pages
  */
 struct superp_pages {
@@ -61,8 +61,9 @@ static void superp_pages_free(struct superp_pages *pages)
 		superp_uncharge(&pages->charge);
 	} else {
 		/*
-		 * Of each piece, the first page stands for its reference. It comes last: with it,
-		 * the others are no longer tail pages, nor ours.
+		 * Each allocation has one reference, that of its first page. Loop backwards, so
+		 * that the first page comes last: putting it frees the other pages, which then are
+		 * no tail pages any more.
 		 */
 		for (i = pages->held; i-- > 0;) {
 			if (!PageTail(pages->pages[i]))
@@ -94,20 +95,22 @@ static struct superp_pages *superp_pages_new(u64 len, u32 first, gfp_t gfp)
 }
 
 /**
- * superp_charge - charge pages to the calling user, unless it has CAP_IPC_LOCK
- * @charge: zero; what superp_uncharge() needs
- * @pages: how many, all of them: mm_account_pinned_pages() would add two for the sake of alignment
+ * superp_charge - charge pages to the user of the calling process
+ * @charge: zeroed; returns what superp_uncharge() needs
+ * @pages: number of pages, all of which are charged; mm_account_pinned_pages() would add two for
+ *         alignment
  *
- * To the user, as MSG_ZEROCOPY, AF_XDP and io_uring do, rather than to the mm: a socket, and so its
- * memory, may outlive the process or be passed on; a limit of the user's is not multiplied by
- * fork(); and the charge can be taken back without mmap_lock, in any context.
+ * Charges the user rather than the mm, as MSG_ZEROCOPY, AF_XDP and io_uring do. A socket, and so
+ * its memory, may outlive the process or be passed to another one. fork() does not multiply the
+ * limit of a user. And the charge can be dropped without mmap_lock, in any context. With
+ * CAP_IPC_LOCK nothing is charged.
  *
  * Context: process.
  * Return: 0, or -ENOMEM beyond RLIMIT_MEMLOCK.
  */
 int superp_charge(struct superp_charge *charge, unsigned long pages)
 {
-	unsigned long most = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct user_struct *user = current_user();
 	long before, after;
 
@@ -115,7 +118,7 @@ int superp_charge(struct superp_charge *charge, unsigned long pages)
 		return 0;
 	before = atomic_long_read(&user->locked_vm);
 	do {
-		if (check_add_overflow(before, (long)pages, &after) || after > most)
+		if (check_add_overflow(before, (long)pages, &after) || after > limit)
 			return -ENOMEM;
 	} while (!atomic_long_try_cmpxchg(&user->locked_vm, &before, after));
 	charge->user = get_uid(user);
@@ -124,8 +127,8 @@ int superp_charge(struct superp_charge *charge, unsigned long pages)
 }
 
 /**
- * superp_uncharge - take a charge back
- * @charge: of superp_charge(), or zero
+ * superp_uncharge - undo superp_charge()
+ * @charge: the charge, or zero
  *
  * Context: any.
  */
@@ -142,7 +145,7 @@ static int superp_pages_charge(struct superp_charge *charge, unsigned long count
 {
 	if (!superp_charge(charge, count))
 		return 0;
-	/* What was given up lately may still be on its way. */
+	/* Deferred work may not yet have uncharged regions that were dropped recently. */
 	flush_workqueue(superp_wq);
 	return superp_charge(charge, count);
 }
@@ -166,14 +169,14 @@ static int superp_pages_pin_all(struct superp_pages *pages, unsigned long start)
 }
 
 /**
- * superp_pages_pin - pin memory of the calling process
- * @addr: of the first byte
- * @len: how many bytes
- * @writable: whether packets may be emptied into it
- * @err: where a negative errno goes
+ * superp_pages_pin - pin memory of the calling process as a region
+ * @addr: user address of the first byte
+ * @len: bytes
+ * @writable: whether received data may be written to the memory
+ * @err: returns 0 or a negative errno
  *
- * Context: process, with no locks held.
- * Return: the range, with one reference, or NULL.
+ * Context: process, no lock held; sleeps.
+ * Return: the region with one reference, or NULL.
  */
 struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err)
 {
@@ -209,12 +212,12 @@ struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err
 }
 
 /**
- * superp_pages_alloc - allocate memory of the kernel's
- * @len: how many bytes
- * @err: where a negative errno goes
+ * superp_pages_alloc - allocate kernel memory as a region
+ * @len: bytes
+ * @err: returns a negative errno
  *
  * Context: process; sleeps.
- * Return: the range, not initialised, with one reference, or NULL.
+ * Return: the region, not initialised, with one reference; or NULL.
  */
 struct superp_pages *superp_pages_alloc(u64 len, int *err)
 {
@@ -252,7 +255,7 @@ struct superp_pages *superp_pages_alloc(u64 len, int *err)
 
 /**
  * superp_pages_get - take a reference
- * @pages: the range
+ * @pages: the region
  *
  * Context: any.
  */
@@ -262,8 +265,8 @@ void superp_pages_get(struct superp_pages *pages)
 }
 
 /**
- * superp_pages_put - give up a reference
- * @pages: the range; freed with the last one, if need be a little later, because to unpin sleeps
+ * superp_pages_put - drop a reference
+ * @pages: the region; the last reference frees it, or defers that, because unpinning sleeps
  *
  * Context: any.
  */
@@ -278,9 +281,10 @@ void superp_pages_put(struct superp_pages *pages)
 }
 
 /**
- * superp_pages_len - how long is a range?
- * @pages: the range
+ * superp_pages_len - length of a region
+ * @pages: the region
  *
+ * Context: any.
  * Return: bytes.
  */
 u64 superp_pages_len(const struct superp_pages *pages)
@@ -288,12 +292,8 @@ u64 superp_pages_len(const struct superp_pages *pages)
 	return pages->len;
 }
 
-/*
- * The page that a byte is in.
- * @offset: of the byte in the range
- * @in_page: where its offset in the page goes
- */
-static struct page *superp_pages_at(const struct superp_pages *pages, u64 offset, u32 *in_page)
+/* Returns the page of the byte at @offset. @in_page returns the offset of the byte in the page. */
+static struct page *superp_pages_page(const struct superp_pages *pages, u64 offset, u32 *in_page)
 {
 	offset += pages->first;
 	*in_page = offset_in_page(offset);
@@ -301,22 +301,22 @@ static struct page *superp_pages_at(const struct superp_pages *pages, u64 offset
 }
 
 /*
- * The page that a byte is in, and how many bytes from there on, @len at most, are behind each other in the same
- * folio.
+ * Returns the page of the byte at @offset of the region. @in_page returns its offset in the page,
+ * @piece the number of bytes, at most @len, that are contiguous from there in the same folio.
  */
-static struct page *superp_pages_piece(const struct superp_pages *pages, u64 offset, u32 len,
-				       u32 *in_page, u32 *piece)
+static struct page *superp_pages_contiguous(const struct superp_pages *pages, u64 offset, u32 len,
+					    u32 *in_page, u32 *piece)
 {
-	struct page *page = superp_pages_at(pages, offset, in_page);
+	struct page *page = superp_pages_page(pages, offset, in_page);
 	u32 n = PAGE_SIZE - *in_page;
 
 	if (n < len) {
 		struct page *const *next = &pages->pages[(pages->first + offset) >> PAGE_SHIFT];
-		unsigned long most = DIV_ROUND_UP((u64)*in_page + len, PAGE_SIZE), i;
+		unsigned long limit = DIV_ROUND_UP((u64)*in_page + len, PAGE_SIZE), i;
 		struct folio *folio = page_folio(page);
 
-		most = min(most, folio_nr_pages(folio) - folio_page_idx(folio, page));
-		for (i = 1; i < most && next[i] == page + i;)
+		limit = min(limit, folio_nr_pages(folio) - folio_page_idx(folio, page));
+		for (i = 1; i < limit && next[i] == page + i;)
 			i++;
 		n = (i << PAGE_SHIFT) - *in_page;
 	}
@@ -324,21 +324,21 @@ static struct page *superp_pages_piece(const struct superp_pages *pages, u64 off
 	return page;
 }
 
-/* Whether @len bytes at @offset are in the range. */
-static bool superp_pages_has(const struct superp_pages *pages, u64 offset, u64 len)
+/* Whether the @len bytes at @offset are inside of the region. */
+static bool superp_pages_in_range(const struct superp_pages *pages, u64 offset, u64 len)
 {
 	return offset <= pages->len && len <= pages->len - offset;
 }
 
 /**
- * superp_pages_copy_from_iter - fill in bytes of a system call
- * @pages: the range
- * @offset: of the first byte in it
- * @len: how many bytes
- * @iter: where they come from
+ * superp_pages_copy_from_iter - copy data of a system call to a region
+ * @pages: the region
+ * @offset: offset of the first byte in the region
+ * @len: bytes
+ * @iter: source of the data
  *
  * Context: process; may fault.
- * Return: how many were copied, less than @len after a fault.
+ * Return: number of bytes copied; less than @len after a fault, 0 outside of the region.
  */
 size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_t len,
 				   struct iov_iter *iter)
@@ -347,10 +347,10 @@ size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_
 	struct page *page;
 	u32 in_page;
 
-	if (!superp_pages_has(pages, offset, len))
+	if (!superp_pages_in_range(pages, offset, len))
 		return 0;
 	while (done < len) {
-		page = superp_pages_at(pages, offset + done, &in_page);
+		page = superp_pages_page(pages, offset + done, &in_page);
 		n = min(len - done, PAGE_SIZE - in_page);
 		copied = copy_page_from_iter(page, in_page, n, iter);
 		done += copied;
@@ -361,48 +361,55 @@ size_t superp_pages_copy_from_iter(struct superp_pages *pages, u64 offset, size_
 }
 
 /**
- * superp_pages_most_frags - how many fragments of a packet are so many bytes?
+ * superp_pages_most_frags - most fragments that superp_pages_add_frags() adds for some bytes
  * @len: bytes, at least 1
  *
- * Return: how many superp_pages_add_frags() adds at most, wherever in their pages they begin.
+ * Context: any.
+ * Return: the number of fragments, whatever the offset of the bytes in their pages.
  */
 u32 superp_pages_most_frags(u32 len)
 {
 	return DIV_ROUND_UP((u64)len - 1, PAGE_SIZE) + 1;
 }
 
-/* Whether a packet without fragments has room for so many. */
+/**
+ * superp_pages_fit - whether fragments fit into a packet that has none
+ * @frags: number of fragments
+ *
+ * Context: any.
+ * Return: whether they fit.
+ */
 bool superp_pages_fit(u32 frags)
 {
 	return frags <= MAX_SKB_FRAGS;
 }
 
 /**
- * superp_pages_add_frags - append bytes to a packet, which then shares the pages
- * @pages: the range
- * @offset: of the first byte in it
- * @len: how many bytes
- * @skb: the packet
+ * superp_pages_add_frags - append bytes of a region to a packet as fragments, without copying
+ * @pages: the region
+ * @offset: offset of the first byte in the region
+ * @len: bytes
+ * @skb: the packet, which then holds references to the pages
  *
  * Context: any.
- * Return: 0, -ERANGE outside of the range, -EINVAL if others share the packet's memory, -E2BIG if
- * it would have too many fragments: it is then only good for being freed.
+ * Return: 0; -ERANGE outside of the region; -EINVAL if @skb is cloned or has a frag_list; -E2BIG if
+ * the fragments do not fit, and then @skb can only be freed.
  */
 int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, struct sk_buff *skb)
 {
 	struct skb_shared_info *info = skb_shinfo(skb);
 	u32 in_page, n;
 
-	if (!superp_pages_has(pages, offset, len))
+	if (!superp_pages_in_range(pages, offset, len))
 		return -ERANGE;
 	if (skb_cloned(skb) || skb_has_frag_list(skb))
 		return -EINVAL;
-	/* Checksums and the like must not be computed in place while the user may write. */
+	/* The program may write at any time, so nobody may compute a checksum in place. */
 	if (pages->pinned)
 		info->flags |= SKBFL_SHARED_FRAG;
 
 	while (len) {
-		struct page *page = superp_pages_piece(pages, offset, len, &in_page, &n);
+		struct page *page = superp_pages_contiguous(pages, offset, len, &in_page, &n);
 		struct folio *folio = page_folio(page);
 		u32 at = in_page + (folio_page_idx(folio, page) << PAGE_SHIFT);
 		struct page *head = folio_page(folio, 0);
@@ -424,18 +431,19 @@ int superp_pages_add_frags(struct superp_pages *pages, u64 offset, u32 len, stru
 	return 0;
 }
 
-/* Fills in bytes that are in the range. */
-static inline void superp_pages_fill(const struct superp_pages *pages, u64 offset, const u8 *from,
-				     u32 len)
+/* Copies @len bytes to @offset, which the caller has checked to be inside of the region. */
+static inline void superp_pages_write(const struct superp_pages *pages, u64 offset, const u8 *from,
+				      u32 len)
 {
 	struct folio *folio;
 	struct page *page;
 	u32 in_page, n;
 
 	while (len) {
-		page = superp_pages_piece(pages, offset, len, &in_page, &n);
+		page = superp_pages_contiguous(pages, offset, len, &in_page, &n);
 		folio = page_folio(page);
-		memcpy_to_folio(folio, (folio_page_idx(folio, page) << PAGE_SHIFT) + in_page, from, n);
+		memcpy_to_folio(folio, (folio_page_idx(folio, page) << PAGE_SHIFT) + in_page, from,
+				n);
 		offset += n;
 		from += n;
 		len -= n;
@@ -443,26 +451,26 @@ static inline void superp_pages_fill(const struct superp_pages *pages, u64 offse
 }
 
 /**
- * superp_pages_copy_in - fill in bytes
- * @pages: the range
- * @offset: of the first byte
- * @from: where they come from
- * @len: how many bytes
+ * superp_pages_copy_in - copy bytes to a region
+ * @pages: the region
+ * @offset: offset of the first byte in the region
+ * @from: the bytes
+ * @len: number of bytes
  *
  * Context: any.
- * Return: 0, or -ERANGE outside of the range.
+ * Return: 0, or -ERANGE outside of the region.
  */
 int superp_pages_copy_in(struct superp_pages *pages, u64 offset, const u8 *from, u32 len)
 {
-	if (!superp_pages_has(pages, offset, len))
+	if (!superp_pages_in_range(pages, offset, len))
 		return -ERANGE;
-	superp_pages_fill(pages, offset, from, len);
+	superp_pages_write(pages, offset, from, len);
 	return 0;
 }
 
 /*
- * Copies @len bytes that are in the packet, from @skb_offset of it to @offset. One walk over its fragments:
- * skb_copy_bits() begins at the first one for each page.
+ * Copies @len bytes, which are in the packet, from @skb_offset to @offset of the region. Walks the
+ * fragments once; skb_copy_bits() would start at the first fragment again for each page.
  */
 static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 				  const struct sk_buff *skb, u32 skb_offset, u32 len)
@@ -475,7 +483,7 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 
 	if (skb_offset < start) {
 		n = min(len, start - skb_offset);
-		superp_pages_fill(pages, offset, skb->data + skb_offset, n);
+		superp_pages_write(pages, offset, skb->data + skb_offset, n);
 		offset += n;
 		skb_offset += n;
 		len -= n;
@@ -493,7 +501,7 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 			skb_frag_foreach_page(frag, skb_frag_off(frag) + off, n, page, at, piece,
 					      copied) {
 				from = kmap_local_page(page);
-				superp_pages_fill(pages, offset + copied, from + at, piece);
+				superp_pages_write(pages, offset + copied, from + at, piece);
 				kunmap_local(from);
 			}
 			offset += n;
@@ -502,9 +510,9 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 		}
 		start += skb_frag_size(frag);
 	}
-	/* What is left is in packets of its own. */
+	/* The remaining bytes are in the frag_list. */
 	while (len) {
-		page = superp_pages_at(pages, offset, &in_page);
+		page = superp_pages_page(pages, offset, &in_page);
 		n = min(len, PAGE_SIZE - in_page);
 		to = kmap_local_page(page);
 		err = skb_copy_bits(skb, skb_offset, to + in_page, n);
@@ -520,15 +528,15 @@ static int superp_pages_copy_part(struct superp_pages *pages, u64 offset,
 }
 
 /**
- * superp_pages_copy_from_skb - fill in bytes of a packet
- * @pages: the range
- * @offset: of the first byte in it
+ * superp_pages_copy_from_skb - copy bytes of a packet to a region
+ * @pages: the region
+ * @offset: offset of the first byte in the region
  * @skb: the packet
- * @skb_offset: of the first byte in it
- * @len: how many bytes
+ * @skb_offset: offset of the first byte in the packet
+ * @len: bytes
  *
  * Context: any.
- * Return: 0, -ERANGE outside of the range, -EFAULT outside of the packet.
+ * Return: 0; -ERANGE outside of the region; -EFAULT outside of the packet.
  */
 int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const struct sk_buff *skb,
 			       u32 skb_offset, u32 len)
@@ -537,20 +545,20 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 	u32 n, start;
 	int err;
 
-	if (!superp_pages_has(pages, offset, len))
+	if (!superp_pages_in_range(pages, offset, len))
 		return -ERANGE;
 	if (skb_offset > skb->len || len > skb->len - skb_offset)
 		return -EFAULT;
 	if (skb_offset + len <= skb_headlen(skb)) {
-		superp_pages_fill(pages, offset, skb->data + skb_offset, len);
+		superp_pages_write(pages, offset, skb->data + skb_offset, len);
 		return 0;
 	}
 	if (!skb_has_frag_list(skb))
 		return superp_pages_copy_part(pages, offset, skb, skb_offset, len);
 
 	/*
-	 * A message of many packets: skb_copy_bits() walks from the first one every time, so it is
-	 * only given one of them.
+	 * A message of many packets. skb_copy_bits() starts at the head each time, which is
+	 * quadratic, so copy from one packet of the frag_list at a time.
 	 */
 	start = skb_pagelen(skb);
 	if (skb_offset < start) {
@@ -580,16 +588,16 @@ int superp_pages_copy_from_skb(struct superp_pages *pages, u64 offset, const str
 }
 
 /**
- * superp_pages_append - copy blocks of a range behind the linear part of a packet
- * @pages: the range
- * @offsets: of the first byte of each block
- * @count: how many blocks
- * @len: bytes of each
- * @pad: zero bytes behind each
+ * superp_pages_append - copy blocks of a region behind the linear data of a packet
+ * @pages: the region
+ * @offsets: offset of each block in the region
+ * @count: number of blocks
+ * @len: bytes of each block
+ * @pad: zero bytes behind each block
  * @skb: the packet
  *
  * Context: any.
- * Return: 0, -ERANGE outside of the range, -EMSGSIZE where superp_skb_extend() has no place for them.
+ * Return: 0; -ERANGE outside of the region; -EMSGSIZE if superp_skb_extend() fails.
  */
 int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u32 count, u32 len,
 			u32 pad, struct sk_buff *skb)
@@ -601,7 +609,7 @@ int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u3
 	u8 *to;
 
 	for (i = 0; i < count; i++) {
-		if (!superp_pages_has(pages, offsets[i], len))
+		if (!superp_pages_in_range(pages, offsets[i], len))
 			return -ERANGE;
 	}
 	to = total <= U32_MAX ? superp_skb_extend(skb, total) : NULL;
@@ -610,7 +618,7 @@ int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u3
 	for (i = 0; i < count; i++) {
 		offset = offsets[i];
 		for (left = len; left; left -= n) {
-			page = superp_pages_at(pages, offset, &in_page);
+			page = superp_pages_page(pages, offset, &in_page);
 			n = min(left, PAGE_SIZE - in_page);
 			memcpy_from_page(to, page, in_page, n);
 			offset += n;
@@ -624,18 +632,19 @@ int superp_pages_append(const struct superp_pages *pages, const u64 *offsets, u3
 }
 
 /**
- * superp_pages_atomic - change 64 bits atomically
- * @pages: the range
- * @offset: of the first byte; its address is a multiple of 8
- * @op: what to do
- * @operand: added or put in
+ * superp_pages_atomic - atomic operation on 64 bits of a region
+ * @pages: the region
+ * @offset: offset of the first byte in the region; its address is a multiple of 8
+ * @op: one of SUPERP_PAGES_FETCH_ADD, _COMPARE_SWAP and _SWAP
+ * @operand: the number to add, or the new value
  * @compare: the value that SUPERP_PAGES_COMPARE_SWAP replaces
- * @old: where the value from before goes
+ * @old: returns the previous value
  *
- * Fully ordered, also with respect to the program that the memory belongs to.
+ * The operation is fully ordered, also with respect to the program that owns the memory.
  *
  * Context: any.
- * Return: 0, -ERANGE outside of the range, -EINVAL at an odd address or for an unknown @op.
+ * Return: 0; -ERANGE outside of the region; -EINVAL if the address is no multiple of 8, or for an
+ * unknown @op.
  */
 int superp_pages_atomic(struct superp_pages *pages, u64 offset, u32 op, u64 operand,
 			u64 compare, u64 *old)
@@ -646,9 +655,9 @@ int superp_pages_atomic(struct superp_pages *pages, u64 offset, u32 op, u64 oper
 	int err = 0;
 	void *base;
 
-	if (!superp_pages_has(pages, offset, sizeof(*value)))
+	if (!superp_pages_in_range(pages, offset, sizeof(*value)))
 		return -ERANGE;
-	page = superp_pages_at(pages, offset, &in_page);
+	page = superp_pages_page(pages, offset, &in_page);
 	if (!IS_ALIGNED(in_page, sizeof(*value)))
 		return -EINVAL;
 	base = kmap_local_page(page);

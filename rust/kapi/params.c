@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Parameters of the module. They are here because those of the kernel crate
- * cannot be read in /sys/module/superp/parameters, where programs look for the
- * number of the address family.
+ * Parameters of the module. They are defined in C because parameters of the kernel crate cannot be
+ * read in /sys/module/superp/parameters, where programs look up the number of the address family.
  */
 #include <linux/module.h>
 #include <linux/superp.h>
@@ -29,6 +28,7 @@ MODULE_PARM_DESC(next_header, "SUNH Next Header of SUPERp (default 253)");
  * superp_param_family - number of the address family
  *
  * Context: any.
+ * Return: the number.
  */
 u16 superp_param_family(void)
 {
@@ -39,6 +39,7 @@ u16 superp_param_family(void)
  * superp_param_ethertype - EtherType of SUNH
  *
  * Context: any.
+ * Return: the EtherType, host byte order.
  */
 u16 superp_param_ethertype(void)
 {
@@ -46,9 +47,10 @@ u16 superp_param_ethertype(void)
 }
 
 /**
- * superp_param_lite_ethertype - EtherType of SUPERp-lite
+ * superp_param_lite_ethertype - EtherType of SUNH with SUPERp-lite
  *
  * Context: any.
+ * Return: the EtherType, host byte order.
  */
 u16 superp_param_lite_ethertype(void)
 {
@@ -56,9 +58,10 @@ u16 superp_param_lite_ethertype(void)
 }
 
 /**
- * superp_param_next_header - Next Header of SUPERp
+ * superp_param_next_header - SUNH Next Header of SUPERp
  *
  * Context: any.
+ * Return: the Next Header.
  */
 u8 superp_param_next_header(void)
 {

@@ -25,10 +25,10 @@
 #define SUPERP_UDP4_SIZE	(sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SUPERP_UDP6_SIZE	(sizeof(struct ipv6hdr) + sizeof(struct udphdr))
 
-/* The device takes bursts as they are. */
-#define SUPERP_PATH_WHOLE	BIT(31)
+/* Flag in superp_path.burst: the device takes bursts as they are. */
+#define SUPERP_PATH_NATIVE_BURST	BIT(31)
 
-static void superp_path_note_headroom(struct superp_path *path, u32 headroom)
+static void superp_path_cache_headroom(struct superp_path *path, u32 headroom)
 {
 	if (READ_ONCE(path->headroom) != headroom)
 		WRITE_ONCE(path->headroom, headroom);
@@ -54,7 +54,7 @@ superp_path_route4(struct superp_path *path)
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
 	ipv6_addr_set_v4mapped(fl4.saddr, &source);
-	return superp_route_keep(&path->route, &rt->dst, 0, &source);
+	return superp_route_cache_set(&path->route, &rt->dst, 0, &source);
 }
 
 static noinline_for_stack const struct superp_route *
@@ -75,8 +75,8 @@ superp_path_route6(struct superp_path *path)
 	dst = ip6_dst_lookup_flow(path->net, NULL, &fl6, NULL);
 	if (IS_ERR(dst))
 		return ERR_CAST(dst);
-	return superp_route_keep(&path->route, dst, rt6_get_cookie(dst_rt6_info(dst)),
-				 &fl6.saddr);
+	return superp_route_cache_set(&path->route, dst, rt6_get_cookie(dst_rt6_info(dst)),
+				      &fl6.saddr);
 }
 
 static u32 superp_path_headers(const struct superp_path *path)
@@ -91,23 +91,23 @@ static u32 superp_path_headers(const struct superp_path *path)
 	}
 }
 
-/* That of a path over UDP, under RCU. */
+/* The cached route of a path over UDP, or the result of a new lookup. Called under RCU. */
 const struct superp_route *superp_path_route(struct superp_path *path)
 {
-	const struct superp_route *route = superp_route_kept(&path->route);
+	const struct superp_route *route = superp_route_cached(&path->route);
 
 	if (route)
 		return route;
 	route = path->config.encap == SUPERP_PATH_UDP4 ? superp_path_route4(path) :
 							 superp_path_route6(path);
 	if (!IS_ERR(route))
-		superp_path_note_headroom(path, LL_RESERVED_SPACE(dst_dev(route->dst)) +
+		superp_path_cache_headroom(path, LL_RESERVED_SPACE(dst_dev(route->dst)) +
 					  route->dst->header_len + superp_path_headers(path));
 	return route;
 }
 
-/* Bytes left of an MTU, and of what the length field of UDP can say. */
-static u32 superp_path_less(u32 mtu, u32 headers)
+/* Bytes that an MTU leaves behind @headers; at most what the UDP length field can express. */
+static u32 superp_path_payload_mtu(u32 mtu, u32 headers)
 {
 	mtu = mtu > headers ? mtu - headers : 0;
 	return min(mtu, U16_MAX - sizeof(struct udphdr));
@@ -117,16 +117,16 @@ static u32 superp_path_udp_mtu(const struct superp_path *path, const struct supe
 {
 	const struct dst_entry *dst = route->dst;
 
-	return superp_path_less(min(dst_mtu(dst), READ_ONCE(dst_dev(dst)->mtu)),
+	return superp_path_payload_mtu(min(dst_mtu(dst), READ_ONCE(dst_dev(dst)->mtu)),
 				superp_path_headers(path));
 }
 
 static u32 superp_path_sunh_mtu(const struct superp_path *path)
 {
-	return superp_path_less(READ_ONCE(path->dev->mtu), SUPERP_PATH_SUNH_SIZE);
+	return superp_path_payload_mtu(READ_ONCE(path->dev->mtu), SUPERP_PATH_SUNH_SIZE);
 }
 
-static bool superp_path_fits(const struct superp_path *path)
+static bool superp_path_config_valid(const struct superp_path *path)
 {
 	const struct superp_path_config *config = &path->config;
 	bool v4 = ipv6_addr_v4mapped(&path->remote);
@@ -152,9 +152,9 @@ static int superp_path_init(struct superp_path *path)
 	bool sunh = config->encap == SUPERP_PATH_SUNH;
 	struct net_device *dev = NULL;
 
-	if (!superp_path_fits(path))
+	if (!superp_path_config_valid(path))
 		return -EINVAL;
-	/* Their tables are only there with IPv6. */
+	/* Without IPv6 there is no neighbour table and no routing table for its addresses. */
 	if (!ipv6_addr_v4mapped(&path->remote) && !config->has_mac && !ipv6_mod_enabled())
 		return -EAFNOSUPPORT;
 	if (sunh || config->ifindex) {
@@ -176,12 +176,12 @@ static int superp_path_init(struct superp_path *path)
 }
 
 /**
- * superp_path_new - make a path
- * @net: the namespace, which has to outlive it
- * @config: what it is like
- * @err: where a negative errno goes
+ * superp_path_new - create a path
+ * @net: the network namespace, which has to outlive the path
+ * @config: configuration of the path
+ * @err: returns 0 or a negative errno
  *
- * Context: process.
+ * Context: process; may sleep.
  * Return: the path, or NULL.
  */
 struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
@@ -214,17 +214,17 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
  */
 void superp_path_free(struct superp_path *path)
 {
-	superp_route_forget(&path->route);
+	superp_route_cache_clear(&path->route);
 	netdev_put(path->dev, &path->dev_tracker);
 	kfree(path);
 }
 
 /**
- * superp_path_mtu - how long may a packet be?
+ * superp_path_mtu - longest packet of a path
  * @path: the path
  *
  * Context: process or softirq.
- * Return: bytes from its PDL header on; 0 without a route.
+ * Return: bytes from the PDL header on; 0 without a route.
  */
 u32 superp_path_mtu(struct superp_path *path)
 {
@@ -242,32 +242,33 @@ u32 superp_path_mtu(struct superp_path *path)
 }
 
 /**
- * superp_path_was_narrow - has a packet had to be sent in fragments?
+ * superp_path_was_narrow - whether packets have been sent in IP fragments
  * @path: the path
  *
- * Context: any; not beside superp_path_xmit() of the same path.
- * Return: whether one was longer than superp_path_mtu() since this was asked last.
+ * Context: any; not concurrently with superp_path_xmit() of the same path.
+ * Return: whether a packet was longer than superp_path_mtu() since the last call.
  */
 bool superp_path_was_narrow(struct superp_path *path)
 {
-	if (!READ_ONCE(path->narrow))
+	if (!READ_ONCE(path->fragmented))
 		return false;
-	WRITE_ONCE(path->narrow, false);
+	WRITE_ONCE(path->fragmented, false);
 	return true;
 }
 
 /**
- * superp_path_headroom - how much is put in front of a packet?
+ * superp_path_headroom - bytes of headers in front of a packet
  * @path: the path
  *
- * Return: bytes.
+ * Context: any.
+ * Return: bytes, link-layer header included.
  */
 u32 superp_path_headroom(const struct superp_path *path)
 {
 	return READ_ONCE(path->headroom);
 }
 
-/* The packet begins with its SUNH header, the network header, and knows its EtherType. */
+/* Sends a frame that begins with its SUNH header (the network header); skb->protocol is set. */
 static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
@@ -294,7 +295,7 @@ static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb
 	}
 	if (superp_path_take_confirmed(path))
 		neigh_confirm(neigh);
-	/* Without the neighbour's cached header, which has the EtherType of IP. */
+	/* The neighbour's cached header has the EtherType of IP, so do not use it. */
 	err = neigh_output(neigh, skb, true);
 	rcu_read_unlock();
 	return err > 0 ? net_xmit_errno(err) : err;
@@ -304,7 +305,7 @@ drop:
 	return err;
 }
 
-/* A packet or a run of them, from the PDL header on, gets its SUNH header. */
+/* Pushes the SUNH header in front of a packet or a run, which begins with its PDL header. */
 static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	u8 *sunh;
@@ -319,11 +320,11 @@ static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, 
 	if (skb_is_gso(skb))
 		skb_shinfo(skb)->gso_size += SUPERP_PATH_SUNH_SIZE;
 	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
-	/* Hop Limit and Flow Label share two bytes. */
+	/* The two bytes hold Hop Limit and Flow Label; change only the label. */
 	sunh[2] ^= (entropy >> 8) & 0xf;
 	sunh[3] ^= entropy & 0xff;
 	skb_reset_network_header(skb);
-	/* Queueing disciplines take what is in front of it for a part of each packet of a burst. */
+	/* Qdiscs count the bytes up to the transport header for each packet of a burst. */
 	skb_reset_transport_header(skb);
 	return 0;
 }
@@ -337,7 +338,7 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head,
 	err = -ENETDOWN;
 	if (!netif_running(dev))
 		goto drop;
-	superp_path_note_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
 	for (skb = head; skb; skb = skb->next) {
 		err = superp_path_push_sunh(path, skb, entropy);
 		if (err)
@@ -354,10 +355,10 @@ drop:
 }
 
 /*
- * A queueing discipline that limits the rate may take a burst apart, drop some of it and say nothing.
- * One that lets packets pass when nothing waits does not.
+ * Whether the qdisc passes bursts on whole. One that limits the rate may segment a burst, drop some
+ * of the packets and not report it. A qdisc that packets bypass when it is empty does not do that.
  */
-static bool superp_path_keeps_bursts(const struct net_device *dev)
+static bool superp_path_qdisc_passes_bursts(const struct net_device *dev)
 {
 	const struct Qdisc *queue = rcu_dereference_bh(netdev_get_tx_queue(dev, 0)->qdisc);
 
@@ -366,19 +367,20 @@ static bool superp_path_keeps_bursts(const struct net_device *dev)
 
 static u32 superp_path_dev_burst(const struct net_device *dev)
 {
-	u32 size, packets, whole = dev->features & NETIF_F_GSO_FRAGLIST ? SUPERP_PATH_WHOLE : 0;
+	u32 native = dev->features & NETIF_F_GSO_FRAGLIST ? SUPERP_PATH_NATIVE_BURST : 0;
+	u32 size, packets;
 
-	if (!(dev->features & NETIF_F_GSO) || !superp_path_keeps_bursts(dev))
-		return whole | 1;
+	if (!(dev->features & NETIF_F_GSO) || !superp_path_qdisc_passes_bursts(dev))
+		return native | 1;
 	size = min3(READ_ONCE(dev->gso_max_size), READ_ONCE(dev->gso_ipv4_max_size),
 		    (u32)GSO_LEGACY_MAX_SIZE);
-	size = superp_path_less(size, LL_RESERVED_SPACE(dev) + 1);
+	size = superp_path_payload_mtu(size, LL_RESERVED_SPACE(dev) + 1);
 	packets = min(size / max(READ_ONCE(dev->mtu), 1u), (u32)READ_ONCE(dev->gso_max_segs));
-	return whole | max(packets, 1u);
+	return native | max(packets, 1u);
 }
 
-/* The next burst goes as this one, as a rule. */
-static void superp_path_note_burst(struct superp_path *path, const struct net_device *dev)
+/* Caches the burst parameters of the route in use, because the next burst most likely uses it. */
+static void superp_path_cache_burst(struct superp_path *path, const struct net_device *dev)
 {
 	u32 burst = superp_path_dev_burst(dev);
 
@@ -386,28 +388,28 @@ static void superp_path_note_burst(struct superp_path *path, const struct net_de
 		WRITE_ONCE(path->burst, burst);
 }
 
-static void superp_path_ask_burst(struct superp_path *path)
+static void superp_path_update_burst(struct superp_path *path)
 {
 	const struct superp_route *route;
 
 	rcu_read_lock();
 	route = superp_path_route(path);
 	if (!IS_ERR(route))
-		superp_path_note_burst(path, dst_dev(route->dst));
+		superp_path_cache_burst(path, dst_dev(route->dst));
 	rcu_read_unlock();
 }
 
 /**
- * superp_path_burst - how many packets does superp_path_xmit() take at a go?
+ * superp_path_burst - most packets that superp_path_xmit() should send in one call
  * @path: the path
- * @whole: where it goes whether the device takes them as they are, and not one by one
+ * @native: returns whether the device takes bursts as they are, without segmentation
  *
- * Where the route has just changed, this is of the one before.
+ * Over UDP, both are those of the route that was used last, so they lag behind a change of route.
  *
  * Context: process or softirq, bottom halves off.
- * Return: packets, at least 1.
+ * Return: number of packets, at least 1.
  */
-u32 superp_path_burst(struct superp_path *path, bool *whole)
+u32 superp_path_burst(struct superp_path *path, bool *native)
 {
 	u32 burst;
 
@@ -415,31 +417,32 @@ u32 superp_path_burst(struct superp_path *path, bool *whole)
 		burst = superp_path_dev_burst(path->dev);
 	} else {
 		if (!READ_ONCE(path->burst))
-			superp_path_ask_burst(path);
+			superp_path_update_burst(path);
 		burst = READ_ONCE(path->burst);
 	}
-	*whole = burst & SUPERP_PATH_WHOLE;
-	return max(burst & ~SUPERP_PATH_WHOLE, 1u);
+	*native = burst & SUPERP_PATH_NATIVE_BURST;
+	return max(burst & ~SUPERP_PATH_NATIVE_BURST, 1u);
 }
 
 /**
- * superp_path_up - can the device of a path send?
+ * superp_path_up - whether the device of a path can send
  * @path: the path
- * @len: bytes from the PDL header on that it has to take in one packet, or 0; over UDP, which goes in
- *       fragments where it must, any
+ * @len: bytes from the PDL header on that must fit into one frame of SUNH, or 0; ignored over UDP,
+ *       where IP fragments what does not fit
  *
  * Context: any.
- * Return: true also for a path without a device, whose route nobody knows.
+ * Return: whether it can; always true for a path without a device, whose route decides.
  */
 bool superp_path_up(const struct superp_path *path, u32 len)
 {
 	const struct net_device *dev = path->dev;
 
 	return !dev || (netif_running(dev) && netif_carrier_ok(dev) &&
-			(path->config.encap != SUPERP_PATH_SUNH || superp_path_sunh_mtu(path) >= len));
+			(path->config.encap != SUPERP_PATH_SUNH ||
+			 superp_path_sunh_mtu(path) >= len));
 }
 
-/* What is left of a packet's way in must not go out with it. */
+/* Removes the state of reception from a packet that is forwarded. */
 static void superp_path_scrub(struct sk_buff *skb, u8 tclass, u32 hash)
 {
 	skb_scrub_packet(skb, false);
@@ -449,14 +452,14 @@ static void superp_path_scrub(struct sk_buff *skb, u8 tclass, u32 hash)
 }
 
 /**
- * superp_path_forward - send a received packet on in SUNH
+ * superp_path_forward - forward a received packet in SUNH
  * @path: a SUNH path to the next hop
- * @skb: the packet, given up; it begins behind its network header
- * @ethertype: of SUNH or of SUPERp-lite
- * @sunh: the header for it
+ * @skb: the packet, consumed; its data begins behind the network header
+ * @ethertype: EtherType of SUNH or of SUNH with SUPERp-lite, host byte order
+ * @sunh: the SUNH header to send
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno, as superp_path_xmit(); -EINVAL for a packet made of several.
+ * Return: 0 or a negative errno as superp_path_xmit(); -EINVAL for a burst or run.
  */
 int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
 			const u8 *sunh)
@@ -503,8 +506,8 @@ static void superp_path_push_udp(struct superp_path *path, struct sk_buff *skb,
 }
 
 /*
- * These two are udp_tunnel_xmit_skb() and udp_tunnel6_xmit_skb(), which do not say whether the
- * device's queue has taken the packet.
+ * The next two functions do the same as udp_tunnel_xmit_skb() and udp_tunnel6_xmit_skb(), which do
+ * not report whether the device's queue took the packet.
  */
 static int superp_path_output4(struct superp_path *path, struct sk_buff *skb,
 			       const struct in6_addr *source, const struct superp_udp_ip *header)
@@ -549,8 +552,8 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 }
 
 /*
- * Makes one packet of the datagrams of a burst, with room for headers in front, that is to take a route.
- * -EMSGSIZE, and nothing has changed, if one is too long for it.
+ * Makes one burst of a list of packets, which have headroom, for a route. Returns -EMSGSIZE, and
+ * changes nothing, if a packet or the whole burst is too long for the route.
  */
 static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 				const struct superp_route *route)
@@ -559,7 +562,7 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 	struct net_device *dev = dst_dev(route->dst);
 	struct sk_buff *skb;
 
-	superp_path_note_burst(path, dev);
+	superp_path_cache_burst(path, dev);
 	if (!head->next && !skb_is_gso(head))
 		return head->len > mtu ? -EMSGSIZE : 0;
 	for (skb = head; skb; skb = skb->next) {
@@ -567,7 +570,7 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 			return -EMSGSIZE;
 		len += skb->len;
 	}
-	/* The MTU may have grown since superp_path_burst(). */
+	/* The MTU may have grown since superp_path_burst() was called. */
 	if (len > IP_MAX_MTU - headers)
 		return -EMSGSIZE;
 	superp_burst_join_udp(head, dev);
@@ -598,22 +601,23 @@ static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
 }
 
 /*
- * What was cut before the path became narrow stays as it is: IP sends it in fragments. Each by itself, as IP takes
- * those of a burst for equally long.
+ * Sends packets that are longer than the MTU has become, as IP fragments. They cannot be cut again,
+ * because a retransmission carries what its PSN carried. Each entry is sent alone, because IP
+ * assumes that all fragments of a burst have the same length.
  */
-static int superp_path_output_narrow(struct superp_path *path, struct sk_buff *list,
-				     const struct superp_route *route,
-				     const struct superp_udp_ip *header)
+static int superp_path_output_fragments(struct superp_path *path, struct sk_buff *list,
+					const struct superp_route *route,
+					const struct superp_udp_ip *header)
 {
-	u32 most = IP_MAX_MTU - superp_path_headers(path);
+	u32 max_len = IP_MAX_MTU - superp_path_headers(path);
 	struct sk_buff *skb, *next;
 	int err = 0;
 
-	WRITE_ONCE(path->narrow, true);
+	WRITE_ONCE(path->fragmented, true);
 	skb_list_walk_safe(list, skb, next) {
 		skb_mark_not_on_list(skb);
-		/* A run, made before the MTU grew. */
-		if (skb->len > most) {
+		/* The run was made before the MTU grew, and is too long for one IP packet. */
+		if (skb->len > max_len) {
 			kfree_skb(skb);
 			err = -EMSGSIZE;
 			continue;
@@ -626,9 +630,13 @@ static int superp_path_output_narrow(struct superp_path *path, struct sk_buff *l
 	return err;
 }
 
-/* The destination is the path's. So is the source, if there is none in the header. @own: not forwarded. */
+/*
+ * Sends packets over UDP to the destination of the path. A zero source in @header is replaced by
+ * the one that the route chose. @local: whether the packets are from this host, and may be sent in
+ * fragments; forwarded ones may not.
+ */
 static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
-				const struct superp_udp_ip *header, bool own)
+				const struct superp_udp_ip *header, bool local)
 {
 	const struct superp_route *route;
 	int err;
@@ -638,8 +646,8 @@ static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
 	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route);
 	if (!err)
 		err = superp_path_output_udp(path, skb, route, header);
-	else if (err == -EMSGSIZE && own && !IS_ERR(route))
-		err = superp_path_output_narrow(path, skb, route, header);
+	else if (err == -EMSGSIZE && local && !IS_ERR(route))
+		err = superp_path_output_fragments(path, skb, route, header);
 	else
 		kfree_skb_list(skb);
 	rcu_read_unlock();
@@ -647,14 +655,14 @@ static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
 }
 
 /**
- * superp_path_forward_udp - send a received packet on over UDP
- * @path: a UDP path to where it goes
- * @skb: the packet, given up; it begins with its PDL header
- * @header: the headers for it; its destination is the path's. The source need not be an address of
- *          this namespace
+ * superp_path_forward_udp - forward a received packet over UDP
+ * @path: a UDP path to the destination
+ * @skb: the packet, consumed; its data begins with the PDL header
+ * @header: fields of the headers to send; the destination is that of the path, the source need not
+ *          be a local address
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno, as superp_path_xmit(); -EINVAL for a packet made of several.
+ * Return: 0 or a negative errno as superp_path_xmit(); -EINVAL for a burst or run.
  */
 int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 			    const struct superp_udp_ip *header)
@@ -663,7 +671,7 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 		kfree_skb(skb);
 		return -EINVAL;
 	}
-	/* Traffic Class and Hop Limit do not tell flows apart. */
+	/* Traffic Class and Hop Limit are no part of the flow, so the hash leaves them out. */
 	superp_path_scrub(skb, header->tclass,
 			  jhash(header, offsetof(struct superp_udp_ip, tclass), 0));
 	return superp_path_xmit_udp(path, skb, header, false);
@@ -672,22 +680,23 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 /**
  * superp_path_xmit - send packets
  * @path: the path
- * @skb: packets and runs, a list in their order, given up; each begins with its PDL header, and they are
- *       not more packets than superp_path_burst() says
- * @entropy: changes the flow that the network sees: label or source port; 0 for the path's own
+ * @skb: list of packets and runs, consumed; each begins with its PDL header; together no more
+ *       packets than superp_path_burst() returns
+ * @entropy: XORed into flow label and UDP source port, so that the network sees another flow; 0 for
+ *           the path's own flow
  *
- * What a packet meets on its way out may queue it to be received in this namespace, but nothing
- * receives it before this returns.
+ * Packets that the stack loops back into this namespace are queued, and not received before this
+ * function returns. The caller may therefore hold locks that reception takes.
  *
  * Context: process or softirq, bottom halves off.
- * Return: 0 or a negative errno, for all of them: -EMSGSIZE over superp_path_mtu() (UDP: over that of
- * the longest datagram; what the path is too narrow for goes in fragments), -ENETDOWN, -ENOMEM,
- * -ENOBUFS if the device's queue had no room, and those of route lookups.
+ * Return: 0 or a negative errno for all packets. -EMSGSIZE: longer than superp_path_mtu(); over
+ * UDP, longer than an IP datagram can be. -ENETDOWN, -ENOMEM. -ENOBUFS: the queue of the device was
+ * full. Otherwise that of a route lookup.
  */
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
 	const struct superp_path_config *config = &path->config;
-	/* Our source ports are dynamic ones [RFC 6335], all with the two upper bits set. */
+	/* Source ports are dynamic ones [RFC 6335]: the two upper bits stay set. */
 	struct superp_udp_ip header = {
 		.flow_label = config->flow_label ^ entropy,
 		.sport = config->sport ^ (entropy & 0x3fff),

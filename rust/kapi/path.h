@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A path, as path.c and path_neigh.c share it. */
+/* Definitions that path.c and path_neigh.c share. */
 #ifndef _SUPERP_PATH_H
 #define _SUPERP_PATH_H
 
@@ -13,20 +13,21 @@
 #include "kapi_route.h"
 
 /**
- * struct superp_path - how the packets of a connection leave
- * @net: the namespace, which outlives this
- * @config: as given
- * @local: our address, for IPv6
- * @remote: the peer's address
- * @dev: the device; NULL if the route decides
- * @dev_tracker: of the reference to it
- * @route: the one that was taken last, for UDP, or NULL
- * @priority: of the packets in queueing disciplines and VLAN headers, from the traffic class
- * @hash: tells this flow from others where the stack cannot look into the packet
- * @headroom: bytes that headers took most lately
- * @burst: what superp_path_burst() says of the route that was taken last, with SUPERP_PATH_WHOLE; 0 for none
- * @confirmed: the peer has acknowledged something since the last packet
- * @narrow: a packet had to be cut shorter since it was asked last
+ * struct superp_path - route, encapsulation and neighbour of outgoing packets
+ * @net: the network namespace, which outlives the path
+ * @config: configuration
+ * @local: source address as in @config; zero leaves the choice to the route
+ * @remote: destination address as in @config
+ * @dev: the device, a counted reference; NULL if the route decides
+ * @dev_tracker: tracks the reference to @dev
+ * @route: cached route of a path over UDP, or NULL
+ * @priority: skb->priority, from the traffic class
+ * @hash: flow hash, for packets that the stack cannot dissect
+ * @headroom: bytes of headers, link layer included, of the route that was used last
+ * @burst: what superp_path_burst() returns for the route that was used last, with
+ *         SUPERP_PATH_NATIVE_BURST; 0 if there was none
+ * @confirmed: whether the peer has acknowledged something since the last packet
+ * @fragmented: whether a packet was sent in fragments since superp_path_was_narrow() was called
  */
 struct superp_path {
 	struct net *net;
@@ -41,13 +42,13 @@ struct superp_path {
 	u32 headroom;
 	u32 burst;
 	bool confirmed;
-	bool narrow;
+	bool fragmented;
 };
 
-/* The route of a path over UDP, or an error. Called under RCU with bottom halves off. */
+/* The route of a path over UDP, or an ERR_PTR. Called under RCU, bottom halves off. */
 const struct superp_route *superp_path_route(struct superp_path *path);
 
-/* The entry of the peer of a path over SUNH, or an error. Called under RCU with bottom halves off. */
+/* The neighbour of a path over SUNH, or an ERR_PTR. Called under RCU, bottom halves off. */
 static inline struct neighbour *superp_path_neigh(const struct superp_path *path)
 {
 	if (ipv6_addr_v4mapped(&path->remote))
@@ -55,7 +56,7 @@ static inline struct neighbour *superp_path_neigh(const struct superp_path *path
 	return ip_neigh_gw6(path->dev, &path->remote);
 }
 
-/* Whether the peer has acknowledged something since this was asked last. */
+/* Whether the peer has acknowledged something since the last call. */
 static inline bool superp_path_take_confirmed(struct superp_path *path)
 {
 	if (!READ_ONCE(path->confirmed))

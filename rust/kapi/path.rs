@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets go out.
+//! Transmission of packets.
 
 use super::{
     bindings as c,
@@ -11,10 +11,10 @@ use super::{
 use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
 
-/// What SUPERp packets are carried in.
+/// Encapsulation of SUPERp packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encap {
-    /// A SUNH header behind the Ethernet header.
+    /// SUNH behind the Ethernet header.
     Sunh,
     /// UDP over IPv4.
     Udp4,
@@ -22,28 +22,30 @@ pub(crate) enum Encap {
     Udp6,
 }
 
-/// How the packets of a connection leave. Addresses are IPv6 or v4-mapped.
+/// Configuration of a [`Path`]. Addresses are v4-mapped or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathConfig {
-    /// What carries the packets.
+    /// Encapsulation.
     pub(crate) encap: Encap,
-    /// The device. Required for SUNH and for link-local addresses; otherwise 0 is the route's.
+    /// Index of the device. Required for SUNH and for link-local addresses; otherwise 0 leaves the
+    /// choice to the route.
     pub(crate) ifindex: u32,
-    /// Our IP address; for UDP, zero is the kernel's choice.
+    /// Source IP address. Over UDP, zero leaves the choice to the route.
     pub(crate) local: [u8; 16],
-    /// The peer's IP address. SUNH sends to the neighbour who has it, unless there is a `mac`.
+    /// Destination IP address. SUNH frames go to the neighbour with this address, unless there is
+    /// a `mac`.
     pub(crate) remote: [u8; 16],
-    /// The SUNH header, ready-made.
+    /// The SUNH header.
     pub(crate) sunh: [u8; 8],
-    /// SUNH: a fixed Ethernet destination.
+    /// Ethernet destination of SUNH frames.
     pub(crate) mac: Option<[u8; 6]>,
     /// IPv4 TOS, IPv6 Traffic Class.
     pub(crate) tclass: u8,
-    /// IPv4 TTL, IPv6 Hop Limit; 0 is the namespace's default.
+    /// IPv4 TTL, IPv6 Hop Limit. 0 is the default of the route or namespace.
     pub(crate) hop_limit: u8,
     /// IPv6 Flow Label, 20 bits.
     pub(crate) flow_label: u32,
-    /// UDP source port: the flow's entropy.
+    /// UDP source port, which also is the entropy of the flow.
     pub(crate) sport: u16,
     /// UDP destination port.
     pub(crate) dport: u16,
@@ -51,27 +53,33 @@ pub(crate) struct PathConfig {
     pub(crate) ethertype: u16,
 }
 
-/// The way out for the packets of a connection.
+/// Route, encapsulation and neighbour of outgoing packets. Any context, unless a method says
+/// otherwise.
 ///
-/// It keeps its device, if it has one: it must be dropped when that is unregistered, and in any case
-/// before [`PernetOps::exit`](super::net::PernetOps::exit) of its namespace returns. Any context.
+/// A path with a device holds a reference to it. The owner drops the path when the device is
+/// unregistered, and in any case before [`PernetOps::exit`](super::net::PernetOps::exit) of its
+/// namespace returns.
 ///
 /// # Invariants
 ///
-/// The pointer is a `superp_path`, which this owns; its namespace has not been taken down.
+/// The pointer is a `superp_path` that this type owns. Its namespace has not been taken down.
 pub(crate) struct Path(NonNull<c::superp_path>);
 
 // SAFETY: A path is not bound to a thread.
 unsafe impl Send for Path {}
 
-// SAFETY: The C half allows all calls at once.
+// SAFETY: The C half supports concurrent calls.
 unsafe impl Sync for Path {}
 
 impl Path {
-    /// Makes a path. Process context.
+    /// Creates a path. Process context; may sleep.
     ///
-    /// Errors: `ENODEV` if there is no such device, `EINVAL` if SUNH cannot go over it or
-    /// the addresses do not suit the encapsulation, `EAFNOSUPPORT` without IPv6, `ENOMEM`.
+    /// # Errors
+    ///
+    /// - `ENODEV`: there is no such device.
+    /// - `EINVAL`: the device cannot carry SUNH, or the addresses do not fit the encapsulation.
+    /// - `EAFNOSUPPORT`: the destination is IPv6, which is disabled.
+    /// - `ENOMEM`
     pub(crate) fn new(net: Net, config: &PathConfig) -> Result<Self> {
         let config = c::superp_path_config {
             local: config.local,
@@ -93,117 +101,133 @@ impl Path {
             sunh: config.sunh,
         };
         let mut err = 0;
-        // SAFETY: By the type invariant of `net`; the others are valid for the call.
+        // SAFETY: By the type invariant `net` is a valid namespace. `config` is readable and `err`
+        // is valid for writes.
         let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
-        // INVARIANT: It is new.
+        // INVARIANT: `superp_path_new()` passes ownership of the path to the caller.
         NonNull::new(path)
             .map(Self)
             .ok_or_else(|| Error::from_errno(err))
     }
 
-    /// Sends packets that begin with their PDL headers, at most as many as [`Path::burst`] allows.
-    /// Process or softirq context, bottom halves off; locks may be held: no packet is ever received
+    /// Sends packets that begin with their PDL header, at most as many as [`Path::burst`] returns.
+    /// The packets are consumed in any case. `Ok` says only that the queue of the device took them:
+    /// the device may still drop them.
+    ///
+    /// `entropy` is XORed into flow label and UDP source port, so that the network sees another
+    /// flow; 0 keeps the path's own flow.
+    ///
+    /// Process or softirq context, bottom halves off. Locks may be held: no packet is received
     /// inside of this call.
     ///
-    /// `entropy` changes the flow that the network sees, its label or source port; 0 is the path's own.
+    /// # Errors
     ///
-    /// `Ok` is as much as is known: a device or queue may still drop them. The packets are gone in
-    /// any case. Errors, for all of them: `EMSGSIZE` over [`Path::mtu`], `ENETDOWN`, those of a route
-    /// lookup (UDP), `ENOMEM`, `ENOBUFS` if the device's queue had no room.
+    /// - `EMSGSIZE`: longer than [`Path::mtu`]; over UDP, longer than an IP datagram can be.
+    /// - `ENOBUFS`: the queue of the device was full.
+    /// - `ENETDOWN`, `ENOMEM`, and over UDP those of a route lookup.
     pub(crate) fn transmit(&self, packets: Burst, entropy: u16) -> Result {
         if packets.is_empty() {
             return Ok(());
         }
-        // SAFETY: By the type invariants; there are packets, which are given up.
+        // SAFETY: By the type invariants the pointers are a path and a list of packets, which is
+        // not empty. The callee takes ownership of the list.
         to_result(unsafe { c::superp_path_xmit(self.0.as_ptr(), packets.into_raw(), entropy) })
     }
 
-    /// Packets that can be sent at a go, at least 1, and whether the device takes them as they are made, so
-    /// that runs pay. Process or softirq context, bottom halves off.
+    /// The most packets for one call of [`Path::transmit`], at least 1, and whether the device
+    /// takes bursts without segmentation. Only then do runs save work. Process or softirq context,
+    /// bottom halves off.
     pub(crate) fn burst(&self) -> (u32, bool) {
-        let mut whole = false;
-        // SAFETY: By the type invariant; `whole` is valid for the call.
-        let packets = unsafe { c::superp_path_burst(self.0.as_ptr(), &mut whole) };
-        (packets, whole)
+        let mut native = false;
+        // SAFETY: By the type invariant the pointer is a path; `native` is valid for writes.
+        let packets = unsafe { c::superp_path_burst(self.0.as_ptr(), &mut native) };
+        (packets, native)
     }
 
-    /// Sends a received packet, which begins behind its network header, to the next hop with the
-    /// SUNH header `sunh` and the EtherType of SUNH or, for `lite`, of SUPERp-lite. The path is a
-    /// SUNH path. Softirq; errors as [`Path::transmit`], and `EINVAL`
-    /// for a packet that stands for several.
+    /// Forwards a received packet over a SUNH path to its next hop. The packet's data begins behind
+    /// the network header; `sunh` is the header to send. `lite` selects the EtherType of SUNH with
+    /// SUPERp-lite. Softirq.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Path::transmit`], and `EINVAL` for a burst or run.
     pub(crate) fn forward(&self, skb: SkBuff, lite: bool, sunh: &[u8; 8]) -> Result {
         let ethertype = match lite {
             true => super::params::lite_ethertype(),
             false => super::params::ethertype(),
         };
-        // SAFETY: By the type invariants; the packet is given up, `sunh` is valid for the call.
+        // SAFETY: By the type invariants the pointers are a path and a packet, of which the callee
+        // takes ownership. `sunh` is readable.
         to_result(unsafe {
             c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), ethertype, sunh.as_ptr())
         })
     }
 
-    /// Sends a received packet, which begins with its PDL header, over UDP with these headers. The
-    /// path is a UDP path, and `header` has its destination; the source may be any address of the
-    /// path's family. Softirq; errors as [`Path::forward`].
+    /// Forwards a received packet over a UDP path. The packet's data begins with the PDL header.
+    /// `header` has the destination of the path; its source may be any address of the same family.
+    /// Softirq.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Path::transmit`], and `EINVAL` for a burst or run.
     pub(crate) fn forward_udp(&self, skb: SkBuff, header: &UdpHeader) -> Result {
-        // SAFETY: By the type invariants; the packet is given up, `header` is valid for the call.
+        // SAFETY: By the type invariants the pointers are a path and a packet, of which the callee
+        // takes ownership. `header` is readable.
         to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), header) })
     }
 
-    /// Whether its device can now send a packet of `len` bytes from the PDL header on; 0 for any.
-    /// True also without a device of its own. Any context.
+    /// Whether the device can send a packet of `len` bytes from the PDL header on, or any packet if
+    /// `len` is 0. Over UDP the length does not matter. True for a path without a device.
     pub(crate) fn up(&self, len: u32) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_up(self.0.as_ptr(), len) }
     }
 
-    /// Begins to find the peer's Ethernet address, so that the first packets need not wait for it.
-    /// Process context or softirq; does not wait for the answer.
+    /// Starts to resolve the neighbour, so that the first packets need not wait. Process or softirq
+    /// context; does not wait for the answer.
     pub(crate) fn resolve(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_resolve(self.0.as_ptr()) }
     }
 
-    /// The peer has been silent for a while: its Ethernet address is asked for again. Process context
-    /// or softirq; does not wait for the answer.
+    /// Probes the neighbour, because the peer does not answer. Process or softirq context; does not
+    /// wait for the answer.
     pub(crate) fn suspect(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_suspect(self.0.as_ptr()) }
     }
 
-    /// The peer has acknowledged something: its Ethernet address needs no probing for a while. Any
-    /// context.
+    /// Confirms the neighbour, because the peer has acknowledged something.
     pub(crate) fn confirm(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_confirm(self.0.as_ptr()) }
     }
 
-    /// The longest packet now, in bytes from its PDL header on: the device's MTU, or for UDP the
-    /// path MTU as far as known and at most the device's, less the headers below. 0 without a
-    /// device or route. Process or softirq context.
+    /// The longest packet, in bytes from its PDL header on: the MTU less all headers. Over UDP the
+    /// MTU is the known path MTU, at most that of the device. 0 without a route. Process or softirq
+    /// context.
     pub(crate) fn mtu(&self) -> u32 {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_mtu(self.0.as_ptr()) }
     }
 
-    /// Whether a packet was longer than [`Self::mtu`] since this was asked last, and so went in fragments of IP
-    /// (UDP only). Any context, not beside [`Self::transmit`].
+    /// Whether a packet longer than [`Self::mtu`] was sent in IP fragments since the last call (UDP
+    /// only). Not concurrently with [`Self::transmit`].
     pub(crate) fn was_narrow(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_was_narrow(self.0.as_ptr()) }
     }
 
-    /// Bytes that [`SkBuff::alloc`] should leave for the headers below. With fewer, sending has to
-    /// copy the linear part. Any context.
+    /// Headroom for [`SkBuff::alloc`], in bytes. With less, sending copies the linear data.
     pub(crate) fn headroom(&self) -> usize {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_headroom(self.0.as_ptr()) as usize }
     }
 }
 
 impl Drop for Path {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is not used afterwards.
+        // SAFETY: By the type invariant this type owns the path, which nobody uses afterwards.
         unsafe { c::superp_path_free(self.0.as_ptr()) }
     }
 }

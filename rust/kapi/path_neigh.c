@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whose Ethernet address the packets of a path get, and whether it is still the right one. */
+/* Neighbour entries of paths: resolution, probes and confirmation. */
 #include <net/neighbour.h>
 #include <net/route.h>
 
 #include "path.h"
 
 /*
- * The entry of who takes the path's packets, with a reference; NULL where there is none. Called under RCU, with
- * bottom halves off for the table of neighbours.
+ * The neighbour that the path's packets go to, with a reference, or NULL. Called under RCU, bottom
+ * halves off, which the neighbour table needs.
  */
 static struct neighbour *superp_path_neigh_get(struct superp_path *path)
 {
@@ -32,10 +32,11 @@ static struct neighbour *superp_path_neigh_get(struct superp_path *path)
 }
 
 /**
- * superp_path_resolve - find the peer's Ethernet address before the first packet
+ * superp_path_resolve - resolve the neighbour before the first packet
  * @path: the path
  *
- * A neighbour that is being resolved queues only a few jumbo frames; a first window would be lost.
+ * The queue of a neighbour that is being resolved holds only a few jumbo frames, so most of a first
+ * window would be lost.
  *
  * Context: process or softirq; does not wait for the answer.
  */
@@ -55,11 +56,12 @@ void superp_path_resolve(struct superp_path *path)
 }
 
 /**
- * superp_path_suspect - the peer has been silent for several retransmissions
+ * superp_path_suspect - probe the neighbour of a peer that does not answer
  * @path: the path
  *
- * It may have another Ethernet address now. An entry would be believed for half a minute, longer than
- * a connection lives without an answer. It is probed at once, and resolved again if nobody answers.
+ * Called after several retransmissions. The peer may have another Ethernet address now. The stack
+ * would trust the entry for half a minute, which is longer than a connection lives without an
+ * answer. This function starts a probe at once; if nobody answers it, the entry is resolved again.
  * A permanent entry stays.
  *
  * Context: process or softirq; does not wait for the answer.
@@ -81,11 +83,11 @@ void superp_path_suspect(struct superp_path *path)
 }
 
 /**
- * superp_path_confirm - the peer has acknowledged something
+ * superp_path_confirm - note that the peer has acknowledged something
  * @path: the path
  *
- * The next packet tells the neighbour's entry, which then needs no probes: on a path that loses
- * packets three of them may be lost, and with them the neighbour.
+ * The next packet confirms the neighbour, which then needs no probe. On a path that loses packets
+ * three probes in a row may be lost, and the neighbour with them.
  *
  * Context: any.
  */

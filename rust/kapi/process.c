@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Processes, for people who look whose an object is. */
+/* Identities of processes, so that users can see which process owns an object. */
 #include <linux/cleanup.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
@@ -13,10 +13,12 @@
 static_assert(SUPERP_COMMAND_LEN == TASK_COMM_LEN);
 
 /**
- * superp_process_current - the calling process
+ * superp_process_current - identity of the calling process
+ *
+ * Unlike its number, the identity is not reused.
  *
  * Context: process.
- * Return: its identity, which is not reused, unlike its number; put it.
+ * Return: the identity, to be released by superp_process_put().
  */
 struct pid *superp_process_current(void)
 {
@@ -25,7 +27,7 @@ struct pid *superp_process_current(void)
 
 /**
  * superp_process_get - take a reference
- * @process: from superp_process_current()
+ * @process: what superp_process_current() returned
  *
  * Context: any.
  * Return: @process.
@@ -36,8 +38,8 @@ struct pid *superp_process_get(struct pid *process)
 }
 
 /**
- * superp_process_put - give a reference back
- * @process: from superp_process_current()
+ * superp_process_put - drop a reference
+ * @process: what superp_process_current() returned
  *
  * Context: any.
  */
@@ -47,13 +49,13 @@ void superp_process_put(struct pid *process)
 }
 
 /**
- * superp_process_look - what the current process may know of a process
- * @process: from superp_process_current()
- * @command: out, its command name, ended by a zero byte; unchanged without a number
+ * superp_process_look - number and command name of a process, as the calling process may see them
+ * @process: what superp_process_current() returned
+ * @command: returns the command name, zero-terminated; unchanged if the number is 0
  *
  * Context: process.
- * Return: its number in the pid namespace of the current process; 0 when it has
- * none there, or has ended.
+ * Return: number of @process in the pid namespace of the calling process; 0 if it has none there or
+ * has ended.
  */
 u32 superp_process_look(struct pid *process, u8 command[SUPERP_COMMAND_LEN])
 {

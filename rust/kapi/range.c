@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ranges that do not overlap, each with a number; read under RCU. */
+/* A map from ranges of 64-bit numbers, which do not overlap, to 32-bit values; read under RCU. */
 #include <linux/maple_tree.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
 
 #include "kapi_range.h"
 
-/* Addresses of remote memory are indices of the tree. */
+/* Addresses of remote memory, which have 64 bits, are indices of the tree. */
 static_assert(sizeof(unsigned long) == sizeof(u64));
 
 /**
- * superp_range_new - make an empty set
+ * superp_range_new - create an empty map
  *
  * Context: process.
- * Return: the set, or NULL without memory.
+ * Return: the map, or NULL without memory.
  */
 struct maple_tree *superp_range_new(void)
 {
@@ -25,8 +25,8 @@ struct maple_tree *superp_range_new(void)
 }
 
 /**
- * superp_range_free - free a set that nobody uses any more
- * @tree: the set
+ * superp_range_free - free a map
+ * @tree: the map; nobody uses it any more
  *
  * Context: process.
  */
@@ -37,12 +37,12 @@ void superp_range_free(struct maple_tree *tree)
 }
 
 /**
- * superp_range_find - which range is this in?
- * @tree: the set
- * @at: the place
+ * superp_range_find - find the range that contains a number
+ * @tree: the map
+ * @at: the number
  *
  * Context: any.
- * Return: the range's number, or 0 for none.
+ * Return: the value of the range, or 0 if there is none.
  */
 u32 superp_range_find(struct maple_tree *tree, u64 at)
 {
@@ -52,14 +52,14 @@ u32 superp_range_find(struct maple_tree *tree, u64 at)
 }
 
 /**
- * superp_range_insert - put a range in
- * @tree: the set
- * @first: where it begins
- * @last: where it ends, inclusive
- * @value: its number, not 0
+ * superp_range_insert - insert a range
+ * @tree: the map
+ * @first: first number of the range
+ * @last: last number of the range, inclusive
+ * @value: value of the range, not 0
  *
  * Context: process.
- * Return: 0, -EEXIST if it overlaps another, -ENOMEM.
+ * Return: 0; -EEXIST if it overlaps another range; -ENOMEM.
  */
 int superp_range_insert(struct maple_tree *tree, u64 first, u64 last, u32 value)
 {
@@ -67,23 +67,23 @@ int superp_range_insert(struct maple_tree *tree, u64 first, u64 last, u32 value)
 }
 
 /**
- * superp_range_place - put a range in at the first place that is free
- * @tree: the set
- * @min: first place it may take
- * @max: last place it may take
- * @size: how long it is, at least 1
- * @value: its number, not 0
- * @first: out, where it begins
+ * superp_range_place - insert a range at the lowest free place
+ * @tree: the map
+ * @min: lowest number that the range may contain
+ * @max: highest number that the range may contain
+ * @size: length of the range, at least 1
+ * @value: value of the range, not 0
+ * @first: returns the first number of the range
  *
  * Context: process.
- * Return: 0, -EBUSY if there is no room, -ENOMEM.
+ * Return: 0; -EBUSY if no place is large enough; -ENOMEM.
  */
 int superp_range_place(struct maple_tree *tree, u64 min, u64 max, u64 size, u32 value, u64 *first)
 {
 	unsigned long at;
 	int err;
 
-	/* The tree takes a range that cannot be for a mistake of its caller. */
+	/* mtree_alloc_range() returns -EINVAL if @size does not fit between @min and @max. */
 	if (size - 1 > max - min)
 		return -EBUSY;
 	err = mtree_alloc_range(tree, &at, xa_mk_value(value), size, min, max, GFP_KERNEL);
@@ -93,9 +93,9 @@ int superp_range_place(struct maple_tree *tree, u64 min, u64 max, u64 size, u32 
 }
 
 /**
- * superp_range_erase - take a range out
- * @tree: the set
- * @at: a place in it
+ * superp_range_erase - remove a range
+ * @tree: the map
+ * @at: a number in the range
  *
  * Context: process.
  */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rings, the C half: memory that is shared with a program, and the operations
- * of SOCK_RDM sockets, which map it.  What is in it is Rust: rust/ring.rs.
+ * Memory that the kernel shares with a program, and the operations of SOCK_RDM sockets, which map
+ * it. uapi/linux/superp.h defines the contents of the memory; only Rust code accesses them
+ * (ring.rs).
  */
 #include <linux/compat.h>
 #include <linux/mm.h>
@@ -18,11 +19,11 @@
 #include "kapi_ring.h"
 
 /**
- * struct superp_shared - memory of the kernel that programs may map
- * @address: of the first byte, page-aligned
- * @size: bytes, whole pages
- * @users: the kernel, and each mapping
- * @charge: what is charged to the user's RLIMIT_MEMLOCK, for as long as there are users
+ * struct superp_shared - kernel memory that programs may map
+ * @address: address of the first byte, page-aligned
+ * @size: size in bytes, whole pages
+ * @users: reference count: one for the kernel and one for each mapping
+ * @charge: pages charged to RLIMIT_MEMLOCK until the memory is freed
  */
 struct superp_shared {
 	void		*address;
@@ -32,12 +33,12 @@ struct superp_shared {
 };
 
 /**
- * superp_shared_alloc - memory to be shared, zeroed
+ * superp_shared_alloc - allocate zeroed memory to be shared
  * @size: bytes, rounded up to whole pages
- * @err: where a negative errno goes
+ * @err: returns 0 or a negative errno
  *
  * Context: process, may sleep.
- * Return: the memory, or NULL.
+ * Return: the memory with one reference, or NULL.
  */
 struct superp_shared *superp_shared_alloc(size_t size, int *err)
 {
@@ -64,10 +65,9 @@ free:
 }
 
 /**
- * superp_shared_free - the kernel is done with the memory, or a mapping is
- * @shared: what superp_shared_alloc() returned
+ * superp_shared_free - drop a reference of the kernel or of a mapping
+ * @shared: the memory; the last reference frees and uncharges it
  *
- * It stays, and charged, while it is mapped.
  * Context: any up to softirq.
  */
 void superp_shared_free(struct superp_shared *shared)
@@ -80,10 +80,11 @@ void superp_shared_free(struct superp_shared *shared)
 }
 
 /**
- * superp_shared_address - where the memory is
+ * superp_shared_address - address of the memory
  * @shared: the memory
  *
  * Context: any.
+ * Return: address of the first byte.
  */
 void *superp_shared_address(const struct superp_shared *shared)
 {
@@ -102,19 +103,19 @@ static void superp_shared_vma_close(struct vm_area_struct *vma)
 	superp_shared_free(vma->vm_private_data);
 }
 
-/* The module stays: a mapping has the socket's file. */
+/* A mapping holds the file of the socket, and so the module, whose code these callbacks are. */
 static const struct vm_operations_struct superp_shared_vma_ops = {
 	.open	= superp_shared_vma_open,
 	.close	= superp_shared_vma_close,
 };
 
 /**
- * superp_shared_map - map the memory into a program
+ * superp_shared_map - map the memory, from its first byte on, into a program
  * @shared: the memory
- * @area: where to, from the first byte on: a struct vm_area_struct
+ * @area: the mapping, a struct vm_area_struct
  *
  * Context: process, mmap_lock held for writing.
- * Return: 0, -EINVAL (not shared, or longer than the memory), -ENOMEM.
+ * Return: 0; -EINVAL if the mapping is not shared, or longer than the memory; -ENOMEM.
  */
 int superp_shared_map(struct superp_shared *shared, void *area)
 {
@@ -132,7 +133,7 @@ int superp_shared_map(struct superp_shared *shared, void *area)
 		if (err)
 			return err;
 	}
-	/* A mapping that failed is not closed. */
+	/* Take the reference last: close() is not called for a mapping that failed. */
 	refcount_inc(&shared->users);
 	vma->vm_private_data = shared;
 	vma->vm_ops = &superp_shared_vma_ops;
@@ -140,9 +141,9 @@ int superp_shared_map(struct superp_shared *shared, void *area)
 }
 
 /**
- * superp_shared_set_bit - set a bit, atomically also towards programs
- * @words: the first word, in shared memory
- * @bit: which; bit n % 64 of word n / 64
+ * superp_shared_set_bit - set a bit, atomically also with respect to programs
+ * @words: the first word of a bitmap in shared memory
+ * @bit: number of the bit, which is bit @bit % 64 of word @bit / 64
  *
  * Context: any.
  */
@@ -152,8 +153,8 @@ void superp_shared_set_bit(u64 *words, u32 bit)
 }
 
 /**
- * superp_ring_wake - a completion queue that was armed has something
- * @sk: the socket of its context
+ * superp_ring_wake - wake the waiters of a socket, because a completion queue has an event
+ * @sk: the socket
  *
  * Context: any up to softirq.
  */
@@ -189,7 +190,7 @@ static int superp_ring_compat_ioctl(struct socket *sock, unsigned int cmd, unsig
 }
 #endif
 
-/* The doorbell: a message of nothing to nobody. */
+/* The doorbell: a sendmsg() without data, address and control messages. */
 static int superp_ring_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	if (len || msg->msg_name || msg->msg_controllen)

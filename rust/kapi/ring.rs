@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is shared with a program, rings in it, and the sockets that map it: safe Rust over
-//! `ring.c`.
+//! Memory that the kernel shares with a program, the rings in it, and the sockets that map it. Safe
+//! Rust over `ring.c`.
 //!
-//! The program may write any byte of this memory at any time. What is read here is read once, by
-//! accesses that the compiler neither repeats nor splits, into memory that is the kernel's own.
+//! The program may write any byte of this memory at any time. Therefore each word is read once, by
+//! an access that the compiler neither repeats nor splits, and only the kernel's copy counts.
 
 use core::{marker::PhantomData, mem, ptr, ptr::NonNull};
 
@@ -48,9 +48,10 @@ pub(crate) mod ioctl {
 macro_rules! bytes {
     ($($name:ident: $size:literal,)*) => {
         $(
-            // SAFETY: Integers and arrays of them, without padding; the size is the sum of the fields.
+            // SAFETY: The type consists of integers and arrays of them, so all bytes are valid. Its
+            // size is the sum of its fields (asserted below), so there is no padding.
             unsafe impl FromBytes for $name {}
-            // SAFETY: As above.
+            // SAFETY: The type has no padding, for the same reason.
             unsafe impl AsBytes for $name {}
             const _: () = assert!(mem::size_of::<$name>() == $size);
         )*
@@ -73,7 +74,7 @@ bytes! {
     SrqEventfd: 8,
 }
 
-/// The part of a submission entry that inline data take the place of.
+/// The fields of a submission entry whose place inline data take.
 pub(crate) struct Operands {
     pub(crate) local_addr: u64,
     pub(crate) operand: u64,
@@ -82,9 +83,9 @@ pub(crate) struct Operands {
 }
 
 impl Sqe {
-    /// The entry without inline data.
+    /// The fields of an entry without inline data.
     pub(crate) fn operands(&self) -> Operands {
-        // SAFETY: Any bytes are integers.
+        // SAFETY: The fields are integers, for which all bytes are valid.
         let tail = unsafe { self.__bindgen_anon_1.__bindgen_anon_1 };
         Operands {
             local_addr: tail.local_addr,
@@ -94,136 +95,151 @@ impl Sqe {
         }
     }
 
-    /// The inline data.
+    /// The inline data of an entry.
     pub(crate) fn data(&self) -> [u8; c::SUPERP_MAX_INLINE as usize] {
-        // SAFETY: Any bytes are bytes.
+        // SAFETY: The field is an array of bytes, for which all bytes are valid.
         unsafe { self.__bindgen_anon_1.data }
     }
 }
 
-/// Bytes of a cache line, as far as the interface goes.
+/// Size of a cache line in the ABI, in bytes.
 const LINE: usize = 64;
 
-/// Zeroed memory of the kernel that programs may map.
+/// Zeroed kernel memory that programs may map.
 ///
 /// # Invariants
 ///
-/// `memory` is owned by this; `base` is its address, a multiple of the page size, and the `size`
-/// bytes there are valid until it is freed.
+/// This type owns a reference to `memory`. `base` is the address of the memory, a multiple of the
+/// page size; the `size` bytes there are valid until the memory is freed.
 pub(crate) struct Shared {
     memory: NonNull<c::superp_shared>,
     base: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: Not bound to a thread.
+// SAFETY: The memory is not bound to a thread.
 unsafe impl Send for Shared {}
-// SAFETY: Accessed by atomic and volatile operations only; programs do whatever they do.
+// SAFETY: The kernel accesses the memory by atomic and volatile operations only, which tolerate
+// concurrent writes by programs.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// `size` bytes, charged to the user's RLIMIT_MEMLOCK. Process context; sleeps.
+    /// Allocates `size` bytes, charged to the user's RLIMIT_MEMLOCK. Process context; sleeps.
     ///
-    /// Errors: `ENOMEM`.
+    /// # Errors
+    ///
+    /// `ENOMEM`
     pub(crate) fn new(size: usize) -> Result<Arc<Shared>> {
         let mut err = 0;
-        // SAFETY: `err` is valid for the call.
+        // SAFETY: `err` is valid for writes.
         let memory = NonNull::new(unsafe { c::superp_shared_alloc(size, &mut err) })
             .ok_or_else(|| Error::from_errno(err))?;
-        // SAFETY: It was just made.
+        // SAFETY: `superp_shared_alloc()` has returned `memory`.
         let base = unsafe { c::superp_shared_address(memory.as_ptr()) };
         let Some(base) = NonNull::new(base.cast()) else {
-            // SAFETY: As above; it is not used afterwards.
+            // SAFETY: This function owns `memory`, and nobody uses it afterwards.
             unsafe { c::superp_shared_free(memory.as_ptr()) };
             return Err(ENOMEM);
         };
-        // INVARIANT: It is at least as large as was asked for.
+        // INVARIANT: `superp_shared_alloc()` passed the reference to the caller, and allocated at
+        // least `size` bytes.
         Ok(Arc::new(Shared { memory, base, size }, GFP_KERNEL)?)
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Maps it, from its first byte on, into the program that asks for that. Process context.
+    /// Maps the memory, from its first byte on, into the program that calls mmap(). Process
+    /// context.
     ///
-    /// Errors: `EINVAL` (not a shared mapping, or too long), `ENOMEM`.
+    /// # Errors
+    ///
+    /// - `EINVAL`: the mapping is not shared, or too long.
+    /// - `ENOMEM`
     pub(crate) fn map(&self, request: &MapRequest) -> Result {
-        // SAFETY: By the invariants of both types.
+        // SAFETY: By the invariants of both types the memory and the mapping are valid, and the
+        // mmap_lock is held for writing.
         to_result(unsafe { c::superp_shared_map(self.memory.as_ptr(), request.vma.as_ptr()) })
     }
 
-    /// The `T` at `offset`, for as long as the memory lives.
+    /// The `T` at `offset`, or `None` if it is not aligned or not inside of the memory.
     fn at<T>(&self, offset: usize) -> Option<NonNull<T>> {
         let end = offset.checked_add(mem::size_of::<T>())?;
         if end > self.size || offset % mem::align_of::<T>() != 0 {
             return None;
         }
-        // SAFETY: Inside the memory.
+        // SAFETY: `offset + size_of::<T>() <= self.size`, so the pointer is inside of the memory.
         Some(unsafe { self.base.add(offset) }.cast())
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is not used afterwards.
+        // SAFETY: By the type invariant this type owns a reference, which nobody uses afterwards.
         unsafe { c::superp_shared_free(self.memory.as_ptr()) }
     }
 }
 
-/// The page of a context: bits of queues.
+/// The context page: bitmaps of queue pairs whose doorbell was rung and of completion queues with
+/// an event.
 pub(crate) struct CtxPage {
     shared: Arc<Shared>,
-    /// Words of `bell` that have bits of queue pairs.
-    bells: Atomic<u32>,
+    /// Number of words of `bell` that have bits of existing queue pairs.
+    bell_words: Atomic<u32>,
 }
 
-/// Words of a set of bits.
+/// Words of a bitmap.
 const WORDS: usize = c::SUPERP_MAX_RING_QPS as usize / 64;
 
 impl CtxPage {
-    /// With no bit set. Process context.
+    /// A page with all bits clear. Process context; sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`
     pub(crate) fn new() -> Result<CtxPage> {
         Ok(CtxPage {
             shared: Shared::new(mem::size_of::<c::superp_ctx_page>())?,
-            bells: Atomic::new(0),
+            bell_words: Atomic::new(0),
         })
     }
 
-    /// There is a queue pair `qp`. Process context; the caller serialises.
+    /// Makes [`CtxPage::take_bells`] look at the bit of queue pair `qp`. Process context; the
+    /// caller serialises calls.
     pub(crate) fn cover(&self, qp: u32) {
         let words = (qp / 64).saturating_add(1);
-        self.bells
-            .store(words.max(self.bells.load(Relaxed)), Relaxed);
+        self.bell_words
+            .store(words.max(self.bell_words.load(Relaxed)), Relaxed);
     }
 
-    /// The memory.
+    /// The memory of the page.
     pub(crate) fn memory(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Takes the bits of queue pairs whose doorbell was rung, 64 at a time: the number of the first of
-    /// the 64, and their bits. Leaves out those of which there are none.
+    /// Clears the bits of queue pairs whose doorbell was rung, a word at a time. Returns for each
+    /// word that had bits the number of its first queue pair, and the bits.
     pub(crate) fn take_bells(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let words = self.words(mem::offset_of!(c::superp_ctx_page, bell));
-        (0..self.bells.load(Relaxed))
+        (0..self.bell_words.load(Relaxed))
             .zip(words.into_iter().flatten())
             .filter(|(_, word)| word.load(Relaxed) != 0)
             .map(|(i, word)| (i.wrapping_mul(64), word.xchg(0, Full)))
     }
 
-    /// Queue pair `qp` has to be looked at again.
+    /// Rings the doorbell of queue pair `qp`, so that it is served again.
     pub(crate) fn set_bell(&self, qp: u32) {
         self.set_bit(mem::offset_of!(c::superp_ctx_page, bell), qp);
     }
 
-    /// Completion queue `cq` has something for who waits.
+    /// Reports an event of completion queue `cq` to the program.
     pub(crate) fn set_event(&self, cq: u32) {
         self.set_bit(mem::offset_of!(c::superp_ctx_page, events), cq);
     }
 
-    /// Whether any completion queue has something for who waits.
+    /// Whether any completion queue has an event that the program has not cleared.
     pub(crate) fn any_event(&self) -> bool {
         self.words(mem::offset_of!(c::superp_ctx_page, events))
             .is_some_and(|words| words.iter().any(|word| word.load(Relaxed) != 0))
@@ -234,15 +250,16 @@ impl CtxPage {
             return;
         }
         if let Some(words) = self.shared.at::<[u64; WORDS]>(offset) {
-            // SAFETY: The word of the bit is inside of the memory.
+            // SAFETY: `bit < WORDS * 64`, so its word is one of `words`, which are in the memory.
             unsafe { c::superp_shared_set_bit(words.as_ptr().cast(), bit) }
         }
     }
 
-    /// The set of bits at `offset`.
+    /// The bitmap at `offset`.
     fn words(&self, offset: usize) -> Option<&[Atomic<u64>; WORDS]> {
         let words = self.shared.at::<[Atomic<u64>; WORDS]>(offset)?;
-        // SAFETY: Valid and aligned; kernel and program access it atomically.
+        // SAFETY: `Shared::at()` has checked bounds and alignment. `self.shared` keeps the memory.
+        // Kernel and programs access the words atomically.
         Some(unsafe { words.as_ref() })
     }
 }
@@ -251,9 +268,9 @@ impl CtxPage {
 ///
 /// # Invariants
 ///
-/// The words, `entries` entries from `array` on, and `per_entry` times as many segments from `segments`
-/// on, are inside of `memory` and aligned; `entries` is a power of two. The size of `E` is a multiple of
-/// 8.
+/// - The three index and flag words, `entries` entries from `array` on, and `entries * per_entry`
+///   segments from `segments` on are inside of `memory` and aligned.
+/// - `entries` is a power of two. The size of `E` is a multiple of 8.
 pub(crate) struct Ring<E> {
     memory: Arc<Shared>,
     offset: usize,
@@ -267,19 +284,22 @@ pub(crate) struct Ring<E> {
     _entries: PhantomData<E>,
 }
 
-// SAFETY: The pointers are into `memory`, which is `Send` and `Sync`.
+// SAFETY: The pointers refer to `memory`, which is `Send` and `Sync`.
 unsafe impl<E> Send for Ring<E> {}
-// SAFETY: As above.
+// SAFETY: The pointers refer to `memory`, which is `Send` and `Sync`.
 unsafe impl<E> Sync for Ring<E> {}
 
-/// Puts a private copy of what is at `from` into `to`, as it was at one moment for each of its words.
+/// Copies the `T` at `from` to `to`. Each word is read once; the program may write between two of
+/// them.
 ///
 /// # Safety
 ///
-/// The words of a `T`, whose size is a multiple of 8, are there, and valid for reads. `to` is valid for writes.
-unsafe fn copy<T: FromBytes>(from: NonNull<u64>, to: *mut T) {
+/// The size of `T` is a multiple of 8. `from` is aligned and valid for reads of a `T`. `to` is
+/// valid for writes.
+unsafe fn copy_words<T: FromBytes>(from: NonNull<u64>, to: *mut T) {
     for i in 0..mem::size_of::<T>() / 8 {
-        // SAFETY: By the requirements; `to` is written without need of alignment. A volatile read happens once.
+        // SAFETY: `i` is less than the number of words of `T`, so by this function's contract both
+        // accesses are in bounds. `to` need not be aligned.
         unsafe {
             let word = ptr::read_volatile(from.add(i).as_ptr());
             to.cast::<u64>().add(i).write_unaligned(word);
@@ -291,29 +311,32 @@ impl<E: FromBytes + AsBytes> Ring<E> {
     const WORDS: usize = mem::size_of::<E>() / 8;
     const WHOLE_WORDS: () = assert!(mem::size_of::<E>() % 8 == 0);
 
-    /// Bytes up to the segments, a multiple of 64.
-    const fn base(entries: u32) -> usize {
-        // Words of different owners on lines of their own: producer, consumer, flags.
+    /// Offset of the segments in a ring, in bytes. A multiple of 64.
+    const fn segments_offset(entries: u32) -> usize {
+        // Producer, consumer and flags have different writers, so each has a cache line.
         (entries as usize)
             .saturating_mul(mem::size_of::<E>())
             .saturating_add(3 * LINE + LINE - 1)
             & !(LINE - 1)
     }
 
-    /// Bytes of a ring of `entries` entries with `per_entry` segments each, a multiple of 64.
+    /// Size of a ring of `entries` entries with `per_entry` segments each, in bytes. A multiple of
+    /// 64.
     pub(crate) const fn size(entries: u32, per_entry: u32) -> usize {
         (entries as usize)
             .saturating_mul(per_entry as usize)
             .saturating_mul(mem::size_of::<Segment>())
-            .saturating_add(Self::base(entries))
+            .saturating_add(Self::segments_offset(entries))
             .saturating_add(LINE - 1)
             & !(LINE - 1)
     }
 
-    /// A ring of `entries` entries with `per_entry` segments each at `offset` of the memory, which is
-    /// all zero.
+    /// A ring of `entries` entries with `per_entry` segments each, at `offset` of the memory, which
+    /// is zeroed.
     ///
-    /// Errors: `EINVAL`: not a power of two, or not inside of the memory.
+    /// # Errors
+    ///
+    /// `EINVAL`: `entries` is no power of two, or the ring is not inside of the memory.
     pub(crate) fn new(
         memory: &Arc<Shared>,
         offset: usize,
@@ -331,10 +354,10 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         let segments = match per_entry {
             0 => array,
             _ => memory
-                .at(offset.wrapping_add(Self::base(entries)))
+                .at(offset.wrapping_add(Self::segments_offset(entries)))
                 .ok_or(EINVAL)?,
         };
-        // INVARIANT: The end is inside.
+        // INVARIANT: `offset + size` is inside of the memory, and `offset` is a multiple of 64.
         Ok(Ring {
             offset,
             producer: at(0).ok_or(EINVAL)?,
@@ -349,7 +372,7 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         })
     }
 
-    /// What a program has to know; `flags`: whether it has to know those.
+    /// The offsets that the program needs to use the ring; with that of the flags if `flags`.
     pub(crate) fn layout(&self, flags: bool) -> Layout {
         // CAST: A ring is smaller than 4 GiB.
         let at = |line: usize| self.offset.wrapping_add(line.wrapping_mul(LINE)) as u32;
@@ -361,53 +384,57 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             array: at(3),
             segments: match self.per_entry {
                 0 => 0,
-                // CAST: As above.
-                _ => self.offset.wrapping_add(Self::base(self.entries)) as u32,
+                // CAST: A ring is smaller than 4 GiB.
+                _ => self
+                    .offset
+                    .wrapping_add(Self::segments_offset(self.entries)) as u32,
             },
         }
     }
 
-    /// The memory that it is in.
+    /// The memory that the ring is in.
     pub(crate) fn memory(&self) -> &Arc<Shared> {
         &self.memory
     }
 
-    /// How many entries.
+    /// Number of entries.
     pub(crate) fn entries(&self) -> u32 {
         self.entries
     }
 
     fn atomic(&self, word: NonNull<u32>) -> &Atomic<u32> {
-        // SAFETY: By the type invariant; the kernel accesses it atomically.
+        // SAFETY: By the type invariant `word`, which is one of the three words, is valid and
+        // aligned. Kernel and programs access it atomically.
         unsafe { Atomic::from_ptr(word.as_ptr()) }
     }
 
-    /// The producer index of a ring that the program fills; entries before it can be read.
+    /// The producer index of a ring that the program fills. The entries before it can be read.
     pub(crate) fn producer(&self) -> u32 {
         self.atomic(self.producer).load(Acquire)
     }
 
-    /// Gives the entries before `index` to the program.
+    /// Publishes the entries before `index` to the program.
     pub(crate) fn set_producer(&self, index: u32) {
         self.atomic(self.producer).store(index, Release);
     }
 
-    /// The consumer index of a ring that the kernel fills; slots before it can be written.
+    /// The consumer index of a ring that the kernel fills. The slots before it can be written.
     pub(crate) fn consumer(&self) -> u32 {
         self.atomic(self.consumer).load(Acquire)
     }
 
-    /// Gives the slots before `index` to the program.
+    /// Returns the slots before `index` to the program.
     pub(crate) fn set_consumer(&self, index: u32) {
         self.atomic(self.consumer).store(index, Release);
     }
 
-    /// Sets the flags.
+    /// Sets the flags word.
     pub(crate) fn set_flags(&self, flags: u32) {
         self.atomic(self.flags).store(flags, Relaxed);
     }
 
-    /// Takes the arm word, if it is set for completions that are solicited or not.
+    /// Clears the arm word of a completion queue, and returns true, if it asks for an event for a
+    /// completion that is (`solicited`) or is not solicited.
     pub(crate) fn disarm(&self, solicited: bool) -> bool {
         let arm = self.atomic(self.flags);
         match arm.load(Relaxed) {
@@ -417,33 +444,34 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         }
     }
 
-    /// Takes the limit word, if fewer entries than it says are left from `consumer` on.
+    /// Clears the limit word of a receive ring, and returns true, if fewer entries than the limit
+    /// are available from `consumer` on.
     pub(crate) fn take_limit(&self, consumer: u32) -> bool {
         let limit = self.atomic(self.flags);
-        let left = self.producer().wrapping_sub(consumer);
-        limit.load(Relaxed) > left && limit.xchg(0, Full) != 0
+        let available = self.producer().wrapping_sub(consumer);
+        limit.load(Relaxed) > available && limit.xchg(0, Full) != 0
     }
 
     fn slot(&self, index: u32) -> NonNull<u64> {
         let slot = (index & self.entries.wrapping_sub(1)) as usize;
-        // SAFETY: The slot is one of the array's, by the type invariant.
+        // SAFETY: `slot < entries`, so by the type invariant the entry is inside of the array.
         unsafe { self.array.add(slot.wrapping_mul(Self::WORDS)) }
     }
 
-    /// A private copy of the entry in the slot of `index`, as it was at one moment for each of its
-    /// words.
+    /// Copies the entry at `index`. Each word is read once; the program may write between two of
+    /// them.
     pub(crate) fn read(&self, index: u32) -> E {
         let mut entry = mem::MaybeUninit::uninit();
-        // SAFETY: The words of an entry, by the type invariant.
-        unsafe { copy(self.slot(index), entry.as_mut_ptr()) };
-        // SAFETY: All bytes are written, and any are an entry.
+        // SAFETY: `slot()` is an entry of the array; the size of `E` is a multiple of 8.
+        unsafe { copy_words(self.slot(index), entry.as_mut_ptr()) };
+        // SAFETY: `copy_words()` has written all bytes, and `E: FromBytes`.
         unsafe { entry.assume_init() }
     }
 
-    /// As [`Ring::read`], into `to`.
+    /// Copies the entry at `index` to `to`, as [`Ring::read`] does.
     pub(crate) fn read_into(&self, index: u32, to: &mut E) {
-        // SAFETY: The words of an entry, by the type invariant.
-        unsafe { copy(self.slot(index), to) }
+        // SAFETY: `slot()` is an entry of the array; the size of `E` is a multiple of 8.
+        unsafe { copy_words(self.slot(index), to) }
     }
 
     /// A private copy of segment `number` of the slot of `index`; `None` if it has not so many.
@@ -457,17 +485,19 @@ impl<E: FromBytes + AsBytes> Ring<E> {
             .wrapping_add(number as usize);
         let words = place.wrapping_mul(mem::size_of::<Segment>() / 8);
         let mut segment = Segment::default();
-        // SAFETY: One of the segments, by the type invariant.
-        unsafe { copy(self.segments.add(words), &mut segment) };
+        // SAFETY: `slot < entries` and `number < per_entry`, so by the type invariant the segment
+        // is inside of the array. The size of a segment is a multiple of 8.
+        unsafe { copy_words(self.segments.add(words), &mut segment) };
         Some(segment)
     }
 
-    /// Writes the entry in the slot of `index`.
+    /// Writes the entry at `index`.
     pub(crate) fn write(&self, index: u32, entry: &E) {
         let to = self.slot(index);
         let from: *const E = entry;
         for i in 0..Self::WORDS {
-            // SAFETY: Both are inside of their entries; `to` is aligned.
+            // SAFETY: `i < WORDS`, so both words are inside of their entries. By the type invariant
+            // `to` is aligned; `from` need not be.
             unsafe {
                 let word = from.cast::<u64>().add(i).read_unaligned();
                 ptr::write_volatile(to.add(i).as_ptr(), word);
@@ -480,68 +510,70 @@ impl<E: FromBytes + AsBytes> Ring<E> {
 ///
 /// # Invariants
 ///
-/// `vma` is valid, and its mmap_lock is held for writing.
+/// `vma` is a valid `vm_area_struct`, and its mmap_lock is held for writing.
 pub(crate) struct MapRequest {
     vma: NonNull<c_void>,
     offset: u64,
 }
 
 impl MapRequest {
-    /// Which memory, in bytes.
+    /// Offset of the mapping, in bytes. It selects the memory to map.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 }
 
 impl Sock {
-    /// Wakes who polls. Any context up to softirq.
+    /// Wakes the waiters of poll(). Any context up to softirq.
     pub(crate) fn wake(&self) {
         // SAFETY: `self` is a valid socket.
         unsafe { c::superp_ring_wake(self.as_ptr()) }
     }
 }
 
-/// What a socket does whose program maps rings; [`ring_ops`] registers the type. Process context
-/// unless told.
+/// Operations of sockets whose programs map rings. [`ring_ops`] registers the type that implements
+/// this trait. Process context, unless a method says otherwise.
 pub(crate) trait RingOps: SockState {
-    /// Whether poll() has something to tell. Any context.
+    /// Whether poll() reports `EPOLLIN`. Any context.
     fn readable(&self) -> bool;
 
-    /// Serves every queue whose doorbell was rung. `more`: for what follows the program need not
-    /// ring.
+    /// Serves all queues whose doorbell was rung. `more`: the program has more entries to post, and
+    /// does not ring for them (`MSG_MORE`).
     ///
     /// # Errors
     ///
-    /// `ENOBUFS`: there is no room for a completion. `EINTR`: a signal waits.
+    /// - `ENOBUFS`: there is no room for a completion.
+    /// - `EINTR`: a signal is pending.
     fn doorbell(&self, more: bool) -> Result;
 
-    /// mmap(), with mmap_lock held.
+    /// Handles mmap(). The mmap_lock is held for writing.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: there is nothing at this offset, or less. `ENOMEM`.
+    /// - `EINVAL`: there is no memory at this offset, or too little.
+    /// - `ENOMEM`
     fn mmap(&self, request: &MapRequest) -> Result;
 }
 
-/// mmap() for the C half.
+/// Calls [`RingOps::mmap`] for the C half.
 ///
 /// # Safety
 ///
-/// As [`super::sock::borrow`]; `vma` is being mapped.
+/// The requirements are those of [`super::sock::borrow`]. mmap() is called for `vma`.
 pub(crate) unsafe fn mmap<T: RingOps>(
     state: *const c_void,
     vma: *mut c_void,
     offset: u64,
 ) -> Result {
     let vma = NonNull::new(vma).ok_or(EINVAL)?;
-    // INVARIANT: mmap() holds the lock.
+    // INVARIANT: mmap() holds the mmap_lock of `vma` for writing.
     let request = MapRequest { vma, offset };
-    // SAFETY: By the requirement.
+    // SAFETY: The caller meets the requirements of `borrow`.
     unsafe { super::sock::borrow::<T>(state) }.mmap(&request)
 }
 
-/// Makes a type that implements [`RingOps`] the Rust half of the family's sockets for rings. Once in
-/// a module.
+/// Registers a type that implements [`RingOps`] as the Rust half of the family's SOCK_RDM sockets.
+/// Used once in a module.
 macro_rules! ring_ops {
     ($state:ty) => {
         const _: () = {
@@ -556,60 +588,61 @@ macro_rules! ring_ops {
             $crate::kapi::exported! {
                 /// # Safety
                 ///
-                /// As [`sock::create`].
+                /// The requirements are those of [`sock::create`].
                 fn superp_rust_ring_create(
                     sk: *mut bindings::sock,
                     net: *mut bindings::net,
                 ) -> *mut c_void {
-                    // SAFETY: By the requirement.
+                    // SAFETY: The caller meets the requirements of `sock::create`.
                     unsafe { sock::create::<$state>(sk, net) }
                 }
 
                 /// # Safety
                 ///
-                /// As [`sock::release`].
+                /// The requirements are those of [`sock::release`].
                 fn superp_rust_ring_release(state: *mut c_void) {
-                    // SAFETY: By the requirement.
+                    // SAFETY: The caller meets the requirements of `sock::release`.
                     unsafe { sock::release::<$state>(state) }
                 }
 
                 /// # Safety
                 ///
-                /// As [`sock::borrow`].
+                /// The requirements are those of [`sock::borrow`].
                 fn superp_rust_ring_readable(state: *const c_void) -> bool {
-                    // SAFETY: By the requirement.
+                    // SAFETY: The caller meets the requirements of `sock::borrow`.
                     unsafe { sock::borrow::<$state>(state) }.readable()
                 }
 
                 /// # Safety
                 ///
-                /// As [`sock::borrow`].
+                /// The requirements are those of [`sock::borrow`].
                 fn superp_rust_ring_doorbell(state: *const c_void, more: bool) -> c_int {
-                    // SAFETY: By the requirement.
+                    // SAFETY: The caller meets the requirements of `sock::borrow`.
                     errno(unsafe { sock::borrow::<$state>(state) }.doorbell(more))
                 }
 
                 /// # Safety
                 ///
-                /// As [`sock::borrow`].
+                /// The requirements are those of [`sock::borrow`].
                 fn superp_rust_ring_ioctl(
                     state: *const c_void,
                     cmd: c_uint,
                     arg: c_ulong,
                 ) -> c_int {
-                    // SAFETY: By the requirement. `c_ulong` is `usize` in the kernel.
+                    // SAFETY: The caller meets the requirements of `sock::borrow`. `c_ulong` is
+                    // `usize` in the kernel.
                     errno(unsafe { sock::borrow::<$state>(state) }.ioctl(cmd, arg))
                 }
 
                 /// # Safety
                 ///
-                /// As [`ring::mmap`].
+                /// The requirements are those of [`ring::mmap`].
                 fn superp_rust_ring_mmap(
                     state: *const c_void,
                     vma: *mut c_void,
                     offset: u64,
                 ) -> c_int {
-                    // SAFETY: By the requirement.
+                    // SAFETY: The caller meets the requirements of `ring::mmap`.
                     errno(unsafe { ring::mmap::<$state>(state, vma, offset) })
                 }
             }

@@ -5,14 +5,14 @@
 #include "kapi_route.h"
 
 /**
- * superp_route_forget - keep no route any more
- * @kept: where it is kept, or NULL is
+ * superp_route_cache_clear - remove and free the cached route
+ * @cache: the cache, which may be empty
  *
  * Context: any.
  */
-void superp_route_forget(struct superp_route __rcu **kept)
+void superp_route_cache_clear(struct superp_route __rcu **cache)
 {
-	struct superp_route *route = unrcu_pointer(xchg(kept, NULL));
+	struct superp_route *route = unrcu_pointer(xchg(cache, NULL));
 
 	if (!route)
 		return;
@@ -21,28 +21,28 @@ void superp_route_forget(struct superp_route __rcu **kept)
 }
 
 /**
- * superp_route_keep - keep a route for the next packets, instead of the one that was
- * @kept: where, for superp_route_kept()
- * @dst: the route; the reference is given up
+ * superp_route_cache_set - cache a route, and free the one that was cached
+ * @cache: the cache
+ * @dst: the route; consumes a reference
  * @cookie: for dst_check()
- * @source: our address
+ * @source: local address of the route
  *
- * Context: any, under RCU.
- * Return: it, or ERR_PTR(-ENOMEM).
+ * Context: any, under RCU, which protects the result.
+ * Return: the cached route, or ERR_PTR(-ENOMEM).
  */
-const struct superp_route *superp_route_keep(struct superp_route __rcu **kept,
-					     struct dst_entry *dst, u32 cookie,
-					     const struct in6_addr *source)
+const struct superp_route *superp_route_cache_set(struct superp_route __rcu **cache,
+						  struct dst_entry *dst, u32 cookie,
+						  const struct in6_addr *source)
 {
 	struct superp_route *route = kmalloc_obj(*route, GFP_ATOMIC | __GFP_NOWARN);
-	struct superp_route __rcu *other;
+	struct superp_route __rcu *old;
 
 	if (!route) {
 		dst_release(dst);
 		return ERR_PTR(-ENOMEM);
 	}
 	*route = (struct superp_route){ .dst = dst, .source = *source, .cookie = cookie };
-	other = xchg(kept, RCU_INITIALIZER(route));
-	superp_route_forget(&other);
+	old = xchg(cache, RCU_INITIALIZER(route));
+	superp_route_cache_clear(&old);
 	return route;
 }

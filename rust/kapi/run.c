@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs: the packets of a long request or answer as one sk_buff, which has the headers of all in its linear
- * part, one after the other, and their data in its fragments. All headers have the same length, and so have
- * all packets but the last one: how many there are and how long, in gso_segs and gso_size, tells them apart.
+ * Runs: the packets of one long request or response in one sk_buff. Its linear part has the headers
+ * of all packets, one after the other; its fragments have the data of all. All headers have the
+ * same length, and all packets but the last one have the same length. Therefore the number of
+ * packets (gso_segs) and their length (gso_size) suffice to find each packet.
  */
 #include <linux/skbuff.h>
 #include <linux/skbuff_ref.h>
 
 #include "kapi_run.h"
 
-/* What a received packet carries along until it has been looked at. */
+/* The layout of a received packet, which stays in its control block until it is processed. */
 static struct superp_run *superp_run_cb(const struct sk_buff *skb)
 {
 	BUILD_BUG_ON(sizeof(struct superp_run) > sizeof_field(struct sk_buff, cb));
@@ -17,20 +18,20 @@ static struct superp_run *superp_run_cb(const struct sk_buff *skb)
 }
 
 /**
- * superp_run_add - put the headers of one more packet behind those that are there
- * @skb: a packet, or several, whose data is in fragments, that of the new one included
- * @headers: of the new packet
- * @len: their length, in bytes
- * @packet_len: bytes of the first packet
+ * superp_run_add - append the headers of one more packet to a run
+ * @skb: a packet or run, whose fragments also have the data of the new packet
+ * @headers: headers of the new packet
+ * @len: bytes of @headers
+ * @packet_len: bytes of each packet but the last
  *
  * Context: any.
- * Return: 0, or -EMSGSIZE if others share the memory or there is no room.
+ * Return: 0, or -EMSGSIZE if @skb is cloned or has no room.
  */
 int superp_run_add(struct sk_buff *skb, const u8 *headers, u32 len, u32 packet_len)
 {
 	struct skb_shared_info *info = skb_shinfo(skb);
 
-	/* skb_put() would not have them in front of fragments. */
+	/* skb_put() refuses an sk_buff with fragments, so set the tail by hand. */
 	if (skb_cloned(skb) || len > skb_end_pointer(skb) - skb_tail_pointer(skb))
 		return -EMSGSIZE;
 	memcpy(skb_tail_pointer(skb), headers, len);
@@ -42,24 +43,25 @@ int superp_run_add(struct sk_buff *skb, const u8 *headers, u32 len, u32 packet_l
 }
 
 /**
- * superp_run_trim - take away data that was added last
- * @skb: a packet, or several; none is to be added any more
+ * superp_run_trim - cut off data at the end of a packet or run
+ * @skb: the packet or run; no packet is added afterwards
  * @len: bytes that stay
  *
  * Context: any.
  */
 void superp_run_trim(struct sk_buff *skb, u32 len)
 {
-	/* Fails only where memory is shared, and there nothing is added. */
+	/* pskb_trim() can fail only for a clone, and superp_run_add() refuses those. */
 	if (pskb_trim(skb, len))
 		WARN_ON_ONCE(skb->len != len);
 }
 
 /**
- * superp_run_count - how many packets are in an sk_buff?
- * @skb: made here, without fragments that are packets
+ * superp_run_count - number of packets in an sk_buff
+ * @skb: a packet or run without a frag_list
  *
- * Return: packets, at least 1.
+ * Context: any.
+ * Return: number of packets, at least 1.
  */
 u32 superp_run_count(const struct sk_buff *skb)
 {
@@ -67,10 +69,11 @@ u32 superp_run_count(const struct sk_buff *skb)
 }
 
 /**
- * superp_run_packet_len - how long are the packets in an sk_buff?
- * @skb: made here, without fragments that are packets
+ * superp_run_packet_len - length of the packets in an sk_buff
+ * @skb: a packet or run without a frag_list
  *
- * Return: bytes of the longest.
+ * Context: any.
+ * Return: bytes of the longest packet.
  */
 u32 superp_run_packet_len(const struct sk_buff *skb)
 {
@@ -78,16 +81,18 @@ u32 superp_run_packet_len(const struct sk_buff *skb)
 }
 
 /**
- * superp_run_layout - how do packets lie in an sk_buff that has come?
- * @skb: the packets; its fragments that are packets do not count
- * @common: bytes in front that are each packet's
- * @count: of packets
- * @packet_len: bytes of each but the last, those in front included
- * @run: where it goes
+ * superp_run_layout - compute the layout of a received run
+ * @skb: the run; its frag_list is ignored
+ * @common: bytes in front that each packet begins with
+ * @count: number of packets
+ * @packet_len: bytes of each packet but the last, @common included
+ * @run: returns the layout
  *
- * Nothing is read but the headers of the first packet, and they are believed.
+ * The headers of the first packet tell how long all headers are. Nothing else is read, and the
+ * headers are not validated.
  *
- * Return: whether that can be.
+ * Context: any.
+ * Return: whether @count packets of this length fit the sk_buff.
  */
 bool superp_run_layout(const struct sk_buff *skb, u32 common, u32 count, u32 packet_len,
 		       struct superp_run *run)
@@ -107,11 +112,12 @@ bool superp_run_layout(const struct sk_buff *skb, u32 common, u32 count, u32 pac
 }
 
 /**
- * superp_run_note - note beside a received packet how it lies, for superp_run_noted()
- * @skb: the packet, or several
- * @common: bytes in front that are each packet's
+ * superp_run_note - store the layout of a received packet or run in its control block
+ * @skb: the packet or run
+ * @common: bytes in front that each packet begins with
  *
- * Return: false if what it says of itself cannot be.
+ * Context: any.
+ * Return: false if gso_segs and gso_size do not fit the sk_buff.
  */
 bool superp_run_note(struct sk_buff *skb, u32 common)
 {
@@ -126,18 +132,19 @@ bool superp_run_note(struct sk_buff *skb, u32 common)
 }
 
 /**
- * superp_run_noted - how does a received packet lie?
- * @skb: the packet, or several, after superp_run_note()
+ * superp_run_noted - layout of a received packet or run
+ * @skb: the packet or run, after superp_run_note()
  *
- * Return: valid as long as the packet.
+ * Context: any.
+ * Return: the layout, valid as long as @skb and its control block.
  */
 const struct superp_run *superp_run_noted(const struct sk_buff *skb)
 {
 	return superp_run_cb(skb);
 }
 
-/* Bytes of @skb from @from on, as the fragments of @part, which has none. */
-static void superp_run_share(struct sk_buff *part, const struct sk_buff *skb, u32 from, u32 len)
+/* Appends @len bytes of @skb, from @from on, to @part as fragments. @part has no fragments yet. */
+static void superp_run_ref_frags(struct sk_buff *part, const struct sk_buff *skb, u32 from, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(skb);
 	u32 start = skb_headlen(skb), i, n, nr = 0;
@@ -166,9 +173,9 @@ static void superp_run_share(struct sk_buff *part, const struct sk_buff *skb, u3
 	skb_shinfo(part)->nr_frags = nr;
 }
 
-/* One of the packets, which shares the data. */
-static struct sk_buff *superp_run_copy(const struct sk_buff *skb, u32 common,
-				       const struct superp_run *run, u32 i)
+/* Makes an sk_buff of packet @i of a run; it shares the data in fragments. */
+static struct sk_buff *superp_run_extract(const struct sk_buff *skb, u32 common,
+					  const struct superp_run *run, u32 i)
 {
 	u32 front = common + run->count * run->headers, headroom = skb_headroom(skb);
 	u32 end = min(front + (i + 1) * run->size, skb_pagelen(skb));
@@ -180,7 +187,7 @@ static struct sk_buff *superp_run_copy(const struct sk_buff *skb, u32 common,
 	part = alloc_skb(headroom + common + run->headers + pulled, GFP_ATOMIC | __GFP_NOWARN);
 	if (!part)
 		return NULL;
-	/* With all that is in front, so that all offsets of headers are right. */
+	/* Copy all headers in front as well, so that the header offsets stay right. */
 	memcpy(part->head, skb->head, headroom);
 	skb_reserve(part, headroom);
 	skb_copy_header(part, skb);
@@ -189,18 +196,18 @@ static struct sk_buff *superp_run_copy(const struct sk_buff *skb, u32 common,
 	skb_put_data(part, skb->data, common);
 	skb_put_data(part, skb->data + common + i * run->headers, run->headers);
 	skb_put_data(part, skb->data + from, pulled);
-	superp_run_share(part, skb, from + pulled, end - from - pulled);
+	superp_run_ref_frags(part, skb, from + pulled, end - from - pulled);
 	return part;
 }
 
 /**
- * superp_run_part - one of the packets in a received one, as a packet of its own
- * @skb: the packets
- * @common: bytes in front that are each packet's
- * @i: which, from 0
+ * superp_run_part - make an sk_buff of one packet of a received run
+ * @skb: the run, after superp_run_note()
+ * @common: bytes in front that each packet begins with
+ * @i: number of the packet, from 0
  *
  * Context: any.
- * Return: the packet, which shares the data; NULL if there is none or memory is scarce.
+ * Return: the packet, which shares the data of @skb; NULL if there is no such packet, or no memory.
  */
 struct sk_buff *superp_run_part(const struct sk_buff *skb, u32 common, u32 i)
 {
@@ -209,22 +216,22 @@ struct sk_buff *superp_run_part(const struct sk_buff *skb, u32 common, u32 i)
 
 	if (i >= run->count || skb_headlen(skb) < common + run->count * run->headers)
 		return NULL;
-	part = superp_run_copy(skb, common, run, i);
+	part = superp_run_extract(skb, common, run, i);
 	if (part)
 		*superp_run_cb(part) = (struct superp_run){};
 	return part;
 }
 
 /**
- * superp_run_split - take packets apart that shall leave by a device
- * @skb: the packets; its fragments that are packets do not count
- * @common: bytes in front that are each packet's
- * @run: how they lie, of superp_run_layout()
- * @features: of the device
- * @last: where the last one goes
+ * superp_run_split - split a run for a device that does not take runs
+ * @skb: the run; its frag_list is ignored
+ * @common: bytes in front that each packet begins with
+ * @run: layout of superp_run_layout()
+ * @features: features of the device
+ * @last: returns the last packet
  *
  * Context: any.
- * Return: the packets, a list, which share the data; NULL without memory.
+ * Return: a list of packets, which share the data of @skb; NULL without memory.
  */
 struct sk_buff *superp_run_split(const struct sk_buff *skb, u32 common,
 				 const struct superp_run *run, u64 features,
@@ -234,7 +241,7 @@ struct sk_buff *superp_run_split(const struct sk_buff *skb, u32 common,
 	u32 i;
 
 	for (i = 0; i < run->count; i++) {
-		struct sk_buff *part = superp_run_copy(skb, common, run, i);
+		struct sk_buff *part = superp_run_extract(skb, common, run, i);
 
 		*next = part;
 		if (!part || (skb_needs_linearize(part, features) && __skb_linearize(part))) {

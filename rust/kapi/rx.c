@@ -21,10 +21,13 @@ static void superp_rx_detach_one(struct sk_buff *skb)
 }
 
 /**
- * superp_rx_detach - let a packet live for as long as it is wanted
+ * superp_rx_detach - drop what a received packet refers to, so that it can be kept
  * @skb: the packet
  *
- * A message may wait in a socket for hours, and its packets must not hold devices or such.
+ * A message may wait in a socket for hours. Meanwhile its packets must not hold a device, a route
+ * or a conntrack entry.
+ *
+ * Context: softirq.
  */
 void superp_rx_detach(struct sk_buff *skb)
 {
@@ -37,7 +40,7 @@ void superp_rx_detach(struct sk_buff *skb)
 
 static struct packet_type superp_lite_packet_type;
 
-/* What a frame in a cell carries along. */
+/* Control block of a frame in a cell. */
 struct superp_rx_cb {
 	u32 ifindex;
 	bool lite;
@@ -49,7 +52,10 @@ static struct superp_rx_cb *superp_rx_cb(const struct sk_buff *skb)
 	return (struct superp_rx_cb *)skb->cb;
 }
 
-/* The next frames that came by one device, in the same way; NULL without any that can be. */
+/*
+ * Takes the next frames that one device has received with one EtherType, as a list. @cb returns
+ * both. Runs with an invalid layout are freed. Returns NULL if no frame is left.
+ */
 static struct sk_buff *superp_rx_next(struct sk_buff_head *frames, struct superp_rx_cb *cb)
 {
 	struct sk_buff *skb, *first = NULL, **last = &first;
@@ -72,9 +78,9 @@ static struct sk_buff *superp_rx_next(struct sk_buff_head *frames, struct superp
 }
 
 /**
- * superp_rx_deliver - hand on frames that came together
- * @cells: where they were collected
- * @frames: these; those that nobody takes stay
+ * superp_rx_deliver - pass frames that were collected together to Rust
+ * @cells: cells of a namespace
+ * @frames: the frames; all stay if the namespace is being taken down
  *
  * Context: softirq, under RCU.
  */
@@ -90,10 +96,11 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 }
 
 /*
- * Makes a frame ready to be handed on or, from a device that did not need to take them apart, several of one
- * sender: those are a list, with @several set. NULL: it is gone.
+ * Prepares a received frame for delivery. A burst is taken apart; the result is then a list, and
+ * @burst is set. Returns NULL if the frame was dropped.
  */
-static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packet_type *type, bool *several)
+static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packet_type *type,
+					 bool *burst)
 {
 	struct superp_rx_cb cb = { skb->dev->ifindex, type == &superp_lite_packet_type };
 	struct sk_buff *part;
@@ -104,7 +111,7 @@ static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packe
 	}
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (skb && skb_is_gso(skb)) {
-		*several = true;
+		*burst = true;
 		skb = superp_burst_split(skb, SUPERP_PATH_SUNH_SIZE);
 	}
 	for (part = skb; part; part = part->next) {
@@ -118,43 +125,44 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
 			  struct net_device *orig_dev)
 {
 	struct superp_cells *cells = superp_net_cells(dev_net(dev));
-	bool several = false;
+	bool burst = false;
 
-	skb = superp_rx_prepare(skb, type, &several);
+	skb = superp_rx_prepare(skb, type, &burst);
 	if (!skb)
 		return NET_RX_DROP;
-	superp_cells_queue(cells, skb, several);
+	superp_cells_queue(cells, skb, burst);
 	return NET_RX_SUCCESS;
 }
 
 /*
- * What a driver had ready at once goes on together. It does not wait for the end of the round: the next that the driver
- * has may come on another processor, and would overtake it.
+ * Delivers the frames that a driver passes up together. Unless there are bursts among them, they do
+ * not wait for the end of the softirq round: the next frames may come on another CPU, and would
+ * overtake them.
  */
 static void superp_rx_sunh_list(struct list_head *frames, struct packet_type *type,
 				struct net_device *orig_dev)
 {
 	struct sk_buff *skb, *next, *first = NULL, **last = &first;
 	struct superp_cells *cells = NULL, *own;
-	bool several = false;
+	bool burst = false;
 
 	list_for_each_entry_safe(skb, next, frames, list) {
 		skb_list_del_init(skb);
-		/* Its device may be of another namespace than that of the one before. */
+		/* Each frame may be of a device in another namespace. */
 		own = superp_net_cells(dev_net(skb->dev));
 		if (first && own != cells) {
-			superp_cells_queue(cells, first, several);
+			superp_cells_queue(cells, first, burst);
 			first = NULL;
 			last = &first;
-			several = false;
+			burst = false;
 		}
 		cells = own;
-		*last = superp_rx_prepare(skb, type, &several);
+		*last = superp_rx_prepare(skb, type, &burst);
 		while (*last)
 			last = &(*last)->next;
 	}
 	if (first)
-		superp_cells_queue(cells, first, several);
+		superp_cells_queue(cells, first, burst);
 }
 
 static struct packet_type superp_packet_type = {
@@ -168,9 +176,9 @@ static struct packet_type superp_lite_packet_type = {
 };
 
 /**
- * superp_rx_register - receive SUNH on all devices
- * @ethertype: of SUNH
- * @lite: of SUNH with SUPERp-lite
+ * superp_rx_register - register the packet handlers of SUNH for all devices
+ * @ethertype: EtherType of SUNH, host byte order
+ * @lite: EtherType of SUNH with SUPERp-lite, host byte order
  *
  * Context: process.
  */
@@ -184,9 +192,9 @@ void superp_rx_register(u16 ethertype, u16 lite)
 }
 
 /**
- * superp_rx_unregister - receive SUNH no longer
+ * superp_rx_unregister - unregister the packet handlers
  *
- * Context: process; returns when no packet is being handled any more.
+ * Context: process; sleeps until all CPUs have left the handlers.
  */
 void superp_rx_unregister(void)
 {

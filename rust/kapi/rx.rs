@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets come in: SUNH from every Ethernet device, and UDP.
+//! Reception of packets: SUNH from all Ethernet devices, and UDP.
 
 use super::{
     bindings as c,
@@ -12,71 +12,80 @@ use kernel::{ffi, prelude::*};
 
 pub(crate) use c::superp_udp_ip as UdpHeader;
 
-/// What a namespace's state does with packets; [`packet_ops`] registers the type. Softirq, under RCU.
+/// Reception of packets by the state of a namespace. [`packet_ops`] registers the type that
+/// implements this trait, as `dev_add_pack()` and `encap_rcv` do in C. Softirq, under RCU.
 pub(crate) trait PacketOps: Pernet {
-    /// SUNH frames that came together, data at the SUNH header. `lite`: of the second EtherType.
+    /// Handles SUNH frames that were received together by device `ifindex`. Their data begins with
+    /// the SUNH header. `lite`: the EtherType is that of SUPERp-lite.
     fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst);
 
-    /// Datagrams that came together, data behind the UDP header, all with these headers.
+    /// Handles datagrams that were received together by device `ifindex`. Their data begins behind
+    /// the UDP header; `header` is that of all of them.
     fn rx_udp(&self, ifindex: u32, header: &UdpHeader, datagrams: Burst);
 }
 
-/// Stands for the handlers of SUNH frames, of all devices of all namespaces.
+/// The registration of the SUNH packet handlers, for all devices of all namespaces.
 ///
 /// # Invariants
 ///
-/// The handler is registered, and this is the only value of this type.
+/// The handlers are registered, and this is the only value of this type.
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the handler for the EtherTypes of SUNH and of SUNH with SUPERp-lite. Process
-    /// context; once, when the module is loaded, after the namespaces are
+    /// Registers the handlers for the EtherTypes of SUNH and of SUNH with SUPERp-lite. Process
+    /// context; called once, when the module is loaded, after the pernet operations are registered
     /// ([`super::net::Registration`]).
     ///
-    /// Errors: `EINVAL` if the numbers are the same, or one is a length or below (under 0x600).
+    /// # Errors
+    ///
+    /// `EINVAL`: the numbers are equal, or one is below 0x600 and so no EtherType but a length.
     pub(crate) fn new(ethertype: u16, lite: u16) -> Result<Self> {
         if ethertype < 0x600 || lite < 0x600 || ethertype == lite {
             return Err(EINVAL);
         }
-        // SAFETY: Called once.
+        // SAFETY: The module calls this function once.
         unsafe { c::superp_rx_register(ethertype, lite) };
-        // INVARIANT: It was registered just now.
+        // INVARIANT: `superp_rx_register()` has registered the handlers.
         Ok(Self(()))
     }
 }
 
 impl Drop for Registration {
-    /// No frame is being handled any more when this returns.
+    /// Process context; sleeps until all CPUs have left the handlers.
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the handlers are registered.
         unsafe { c::superp_rx_unregister() }
     }
 }
 
-/// A UDP port on which a namespace's packets come in, over IPv4 and, where there is IPv6, IPv6.
-/// Dropped in process context, before the namespace's
+/// A UDP port on which a namespace receives packets, over IPv4 and, if enabled, IPv6. It is dropped
+/// in process context, before the namespace's
 /// [`PernetOps::exit`](super::net::PernetOps::exit) returns.
 ///
 /// # Invariants
 ///
-/// The pointer is a `superp_udp_port`, which this owns.
+/// The pointer is a `superp_udp_port` that this type owns.
 pub(crate) struct UdpPort(NonNull<c::superp_udp_port>);
 
 // SAFETY: A kernel socket is not bound to a thread.
 unsafe impl Send for UdpPort {}
 
-// SAFETY: There is nothing to do with a reference.
+// SAFETY: There is no operation on a shared reference.
 unsafe impl Sync for UdpPort {}
 
 impl UdpPort {
-    /// Opens the port on every address. Process context.
+    /// Opens the port on all local addresses. Process context; may sleep.
     ///
-    /// Errors: `EADDRINUSE`, `ENOMEM`, `EINVAL` for port 0.
+    /// # Errors
+    ///
+    /// - `EADDRINUSE`: the port is in use.
+    /// - `EINVAL`: the port is 0.
+    /// - `ENOMEM`
     pub(crate) fn open(net: Net, port: u16) -> Result<Self> {
         let mut err = 0;
-        // SAFETY: By the type invariant of `net`; `err` is valid for the call.
+        // SAFETY: By the type invariant `net` is a valid namespace; `err` is valid for writes.
         let udp = unsafe { c::superp_udp_port_open(net.as_ptr(), port, &mut err) };
-        // INVARIANT: It is new.
+        // INVARIANT: `superp_udp_port_open()` passes ownership of the port to the caller.
         NonNull::new(udp)
             .map(Self)
             .ok_or_else(|| Error::from_errno(err))
@@ -85,17 +94,17 @@ impl UdpPort {
 
 impl Drop for UdpPort {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is not used afterwards.
+        // SAFETY: By the type invariant this type owns the port, which nobody uses afterwards.
         unsafe { c::superp_udp_port_close(self.0.as_ptr()) }
     }
 }
 
-/// [`PacketOps::rx_sunh`] for the C half.
+/// Calls [`PacketOps::rx_sunh`] for the C half.
 ///
 /// # Safety
 ///
-/// In a softirq, under RCU; `state` is a namespace's; `skb` is a list of packets with a reference
-/// count of one, and is given up.
+/// Softirq, under RCU. `state` is a `T` that [`super::net::init`] returned, and RCU protects it.
+/// `skb` is a list of sk_buffs with a reference count of one; this function takes ownership of it.
 pub(crate) unsafe fn sunh<T: PacketOps>(
     state: *mut ffi::c_void,
     ifindex: u32,
@@ -103,17 +112,18 @@ pub(crate) unsafe fn sunh<T: PacketOps>(
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
-        // SAFETY: By this function's contract.
+        // SAFETY: By this function's contract `state` is a `T`, and the caller passes ownership of
+        // the list.
         let (state, packets) = unsafe { (&*state.cast::<T>(), Burst::from_raw(skb)) };
         state.rx_sunh(ifindex, lite, packets);
     }
 }
 
-/// [`PacketOps::rx_udp`] for the C half.
+/// Calls [`PacketOps::rx_udp`] for the C half.
 ///
 /// # Safety
 ///
-/// As [`sunh`]; `header` is valid.
+/// The requirements are those of [`sunh`]; `header` is valid for reads.
 pub(crate) unsafe fn udp<T: PacketOps>(
     state: *mut ffi::c_void,
     ifindex: u32,
@@ -121,14 +131,16 @@ pub(crate) unsafe fn udp<T: PacketOps>(
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
-        // SAFETY: By this function's contract.
+        // SAFETY: By this function's contract `state` is a `T`, and the caller passes ownership of
+        // the list.
         let (state, packets) = unsafe { (&*state.cast::<T>(), Burst::from_raw(skb)) };
-        // SAFETY: By this function's contract.
+        // SAFETY: By this function's contract `header` is valid for reads.
         state.rx_udp(ifindex, unsafe { &*header }, packets);
     }
 }
 
-/// Hands packets to a type that implements [`PacketOps`]. Once in a module.
+/// Registers a type that implements [`PacketOps`] as the receiver of packets. Used once in a
+/// module.
 macro_rules! packet_ops {
     ($state:ty) => {
         const _: () = {
@@ -138,27 +150,27 @@ macro_rules! packet_ops {
             $crate::kapi::exported! {
                 /// # Safety
                 ///
-                /// As [`rx::sunh`].
+                /// The requirements are those of [`rx::sunh`].
                 fn superp_rust_rx_sunh(
                     state: *mut c_void,
                     ifindex: u32,
                     lite: bool,
                     skb: *mut bindings::sk_buff,
                 ) {
-                    // SAFETY: By this function's contract.
+                    // SAFETY: The caller meets the requirements of `rx::sunh`.
                     unsafe { rx::sunh::<$state>(state, ifindex, lite, skb) }
                 }
 
                 /// # Safety
                 ///
-                /// As [`rx::udp`].
+                /// The requirements are those of [`rx::udp`].
                 fn superp_rust_rx_udp(
                     state: *mut c_void,
                     ifindex: u32,
                     header: *const rx::UdpHeader,
                     skb: *mut bindings::sk_buff,
                 ) {
-                    // SAFETY: By this function's contract.
+                    // SAFETY: The caller meets the requirements of `rx::udp`.
                     unsafe { rx::udp::<$state>(state, ifindex, header, skb) }
                 }
             }

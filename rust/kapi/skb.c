@@ -4,14 +4,14 @@
 
 #include "kapi_skb.h"
 
-/* Longest copy that is linear; a longer one is in pages. */
+/* Longest copy with linear data, in bytes; the data of longer ones are in pages. */
 #define SUPERP_COPY_LINEAR	SZ_2K
-/* Largest piece of memory of a copy. */
+/* Order of the largest page allocation of a copy. */
 #define SUPERP_COPY_ORDER	3
-/* Most bytes of headroom, and of linear data, that superp_skb_alloc() gives. */
+/* Most bytes of headroom, and of linear data, of superp_skb_alloc(). */
 #define SUPERP_LINEAR_MAX	SZ_64K
 
-/* What a packet in a superp_skb_chain carries along. */
+/* Control block of a packet in a superp_skb_chain. */
 struct superp_skb_cb {
 	u64 key;
 };
@@ -23,9 +23,9 @@ static struct superp_skb_cb *superp_skb_cb(const struct sk_buff *skb)
 }
 
 /**
- * superp_skb_alloc - make an empty packet
- * @headroom: bytes in front
- * @linear: bytes of room for data
+ * superp_skb_alloc - allocate an empty packet
+ * @headroom: bytes of headroom
+ * @linear: bytes of tailroom
  *
  * Context: any.
  * Return: the packet, or NULL.
@@ -43,7 +43,7 @@ struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear)
 }
 
 /**
- * superp_skb_free - free a packet that is lost
+ * superp_skb_free - free a packet that is dropped
  * @skb: the packet
  *
  * Context: any.
@@ -54,9 +54,9 @@ void superp_skb_free(struct sk_buff *skb)
 }
 
 /**
- * superp_skb_link - put a packet behind another
- * @last: the last of a list
- * @skb: the new last
+ * superp_skb_link - append a packet to a list
+ * @last: last packet of the list
+ * @skb: the packet
  *
  * Context: any.
  */
@@ -66,11 +66,11 @@ void superp_skb_link(struct sk_buff *last, struct sk_buff *skb)
 }
 
 /**
- * superp_skb_last - the last packet of a list
- * @first: of the list
+ * superp_skb_last - last packet of a list
+ * @first: first packet of the list
  *
  * Context: any.
- * Return: the packet.
+ * Return: the last packet.
  */
 struct sk_buff *superp_skb_last(struct sk_buff *first)
 {
@@ -80,11 +80,11 @@ struct sk_buff *superp_skb_last(struct sk_buff *first)
 }
 
 /**
- * superp_skb_unlink - take a packet out of a list
- * @first: of the list
+ * superp_skb_unlink - remove the first packet of a list
+ * @first: the first packet
  *
  * Context: any.
- * Return: the one behind it, or NULL.
+ * Return: the next packet of the list, or NULL.
  */
 struct sk_buff *superp_skb_unlink(struct sk_buff *first)
 {
@@ -95,8 +95,8 @@ struct sk_buff *superp_skb_unlink(struct sk_buff *first)
 }
 
 /**
- * superp_skb_free_list - free packets that are lost
- * @first: of a list, or NULL
+ * superp_skb_free_list - free a list of packets that are dropped
+ * @first: first packet of the list, or NULL
  *
  * Context: any.
  */
@@ -117,9 +117,10 @@ void superp_skb_consume(struct sk_buff *skb)
 }
 
 /**
- * superp_skb_len - how long is a packet?
+ * superp_skb_len - length of a packet
  * @skb: the packet
  *
+ * Context: any.
  * Return: bytes.
  */
 u32 superp_skb_len(const struct sk_buff *skb)
@@ -128,11 +129,12 @@ u32 superp_skb_len(const struct sk_buff *skb)
 }
 
 /**
- * superp_skb_head - the linear part of a packet
+ * superp_skb_head - linear data of a packet
  * @skb: the packet
- * @len: where its length goes, in bytes
+ * @len: returns the length of the linear data, in bytes
  *
- * Return: its first byte.
+ * Context: any.
+ * Return: the first byte.
  */
 const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len)
 {
@@ -141,12 +143,13 @@ const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len)
 }
 
 /**
- * superp_skb_extend - append to the linear part
+ * superp_skb_extend - extend the linear data of a packet
  * @skb: the packet
- * @len: how many bytes
+ * @len: bytes to append
  *
- * Return: the first of them, which have to be written, or NULL if others share the packet's memory, if
- * data follows the linear part, or if there is no room.
+ * Context: any.
+ * Return: the first new byte; the caller writes all of them. NULL if @skb is cloned, has data
+ * behind the linear part, or has no room.
  */
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len)
 {
@@ -156,12 +159,13 @@ u8 *superp_skb_extend(struct sk_buff *skb, u32 len)
 }
 
 /**
- * superp_skb_put - append bytes to the linear part
+ * superp_skb_put - append bytes to the linear data of a packet
  * @skb: the packet
  * @from: the bytes
- * @len: how many
+ * @len: number of bytes
  *
- * Return: 0, or -EMSGSIZE where superp_skb_extend() has no place for them.
+ * Context: any.
+ * Return: 0, or -EMSGSIZE if superp_skb_extend() fails.
  */
 int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len)
 {
@@ -174,11 +178,12 @@ int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len)
 }
 
 /**
- * superp_skb_pad - append zero bytes wherever the data ends
+ * superp_skb_pad - append zero bytes to the data of a packet
  * @skb: the packet
- * @len: how many, from 1 to PAGE_SIZE
+ * @len: number of bytes, from 1 to PAGE_SIZE
  *
- * Return: 0, -EINVAL if others share the packet's memory, -EMSGSIZE if there is no room.
+ * Context: any.
+ * Return: 0; -EINVAL if @skb is cloned or has a frag_list; -EMSGSIZE if there is no room.
  */
 int superp_skb_pad(struct sk_buff *skb, u32 len)
 {
@@ -207,10 +212,10 @@ int superp_skb_pad(struct sk_buff *skb, u32 len)
 /**
  * superp_skb_may_pull - make the beginning of a packet linear
  * @skb: the packet
- * @len: how much of it, in bytes
+ * @len: bytes
  *
  * Context: any.
- * Return: whether it is.
+ * Return: false if the packet is shorter, or without memory.
  */
 bool superp_skb_may_pull(struct sk_buff *skb, u32 len)
 {
@@ -220,10 +225,10 @@ bool superp_skb_may_pull(struct sk_buff *skb, u32 len)
 /**
  * superp_skb_pull - remove the beginning of a packet
  * @skb: the packet
- * @len: how much of it, in bytes
+ * @len: bytes
  *
  * Context: any.
- * Return: whether that was done; the packet may be too short, or memory scarce.
+ * Return: false if the packet is shorter, or without memory.
  */
 bool superp_skb_pull(struct sk_buff *skb, u32 len)
 {
@@ -231,9 +236,9 @@ bool superp_skb_pull(struct sk_buff *skb, u32 len)
 }
 
 /*
- * Whether a packet refers to pages that somebody else may still write to. A packet that came by a
- * virtual device, veth for example, has the very pages that its sender attached. Where these are memory
- * of a program, the packet has a mark (SKBFL_SHARED_FRAG), which the stack keeps.
+ * Whether a program may still write to the pages of a packet. A packet that came over a virtual
+ * device such as veth refers to the very pages that its sender attached. If these are memory of a
+ * program, the packet has SKBFL_SHARED_FRAG, which the stack preserves.
  */
 static bool superp_skb_is_lent(const struct sk_buff *skb)
 {
@@ -241,7 +246,7 @@ static bool superp_skb_is_lent(const struct sk_buff *skb)
 
 	if (skb_has_shared_frag(skb))
 		return true;
-	/* A message of many packets; they have none in turn. */
+	/* The packets of a message are in the frag_list of its head, and have none themselves. */
 	skb_walk_frags(skb, part) {
 		if (skb_has_shared_frag(part))
 			return true;
@@ -250,8 +255,8 @@ static bool superp_skb_is_lent(const struct sk_buff *skb)
 }
 
 /*
- * Copies @len bytes of a packet, which has them, into one with memory of its own, the first @linear of
- * them into its linear part.
+ * Copies @len bytes from @offset of a packet, which has them, to a new one. The first @linear bytes
+ * become linear data, the others are in pages.
  */
 static struct sk_buff *superp_skb_copy_part(const struct sk_buff *skb, u32 offset, u32 len,
 					    u32 linear)
@@ -283,13 +288,13 @@ static struct sk_buff *superp_skb_copy_part(const struct sk_buff *skb, u32 offse
 }
 
 /**
- * superp_skb_own - see to it that nobody changes the bytes of a packet any more
- * @skb: the packet, given up
+ * superp_skb_own - make sure that nobody writes to the data of a packet
+ * @skb: the packet, consumed
  *
- * As superp_skb_slice() does for a part of one. What is linear stays linear.
+ * If a program may still write to the pages, the data is copied. Linear data stays linear.
  *
  * Context: any.
- * Return: the packet, or one with a copy of its bytes; NULL without memory, and then it is freed.
+ * Return: the packet or a copy; NULL without memory, and then @skb is freed.
  */
 struct sk_buff *superp_skb_own(struct sk_buff *skb)
 {
@@ -306,17 +311,17 @@ struct sk_buff *superp_skb_own(struct sk_buff *skb)
 }
 
 /**
- * superp_skb_slice - make a packet of some bytes of another, which nobody changes any more
- * @skb: the other
- * @offset: of the first byte
- * @len: how many bytes
+ * superp_skb_slice - make a packet of a part of another one
+ * @skb: the other packet
+ * @offset: offset of the first byte in @skb
+ * @len: bytes
  *
- * The bytes stay where they are, unless the other packet refers to pages that somebody may still
- * write to: then they are copied, because what the slice is part of is kept after its sender was
- * told that it has been received.
+ * The slice shares the memory of @skb, unless a program may still write to its pages. The slice is
+ * kept after the sender was told that its data has been received, and from then on the sender may
+ * write. Therefore the bytes are copied in that case.
  *
  * Context: any.
- * Return: the packet, or NULL if @skb has too few bytes or memory is scarce.
+ * Return: the packet; NULL if @skb has fewer bytes, or without memory.
  */
 struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
 {
@@ -342,8 +347,11 @@ struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
 	return slice;
 }
 
-/* Takes the first packet out. The tree's links share memory with @next, @prev and @dev. */
-static struct sk_buff *superp_skb_chain_take(struct superp_skb_chain *chain)
+/*
+ * Removes the packet with the lowest key. rbnode shares memory with next, prev and dev, so these
+ * are reset.
+ */
+static struct sk_buff *superp_skb_chain_pop(struct superp_skb_chain *chain)
 {
 	struct rb_root root = { .rb_node = chain->root };
 	struct rb_node *node = rb_first(&root);
@@ -362,7 +370,7 @@ static struct sk_buff *superp_skb_chain_take(struct superp_skb_chain *chain)
 	return skb;
 }
 
-static int superp_skb_chain_put(struct superp_skb_chain *chain, struct sk_buff *skb)
+static int superp_skb_chain_link(struct superp_skb_chain *chain, struct sk_buff *skb)
 {
 	struct rb_root root = { .rb_node = chain->root };
 	struct rb_node **link = &root.rb_node, *parent = NULL;
@@ -390,31 +398,35 @@ static int superp_skb_chain_put(struct superp_skb_chain *chain, struct sk_buff *
 }
 
 /**
- * superp_skb_chain_insert - put a packet where its key belongs
+ * superp_skb_chain_insert - insert a packet at the place of its key
  * @chain: the packets
- * @key: of the packet
- * @skb: the packet, given up; in no list, and without a device
+ * @key: key of the packet
+ * @skb: the packet, consumed; in no list, and without a device
  *
- * Context: any. Constant time behind the last, else logarithmic: a peer chooses the order.
- * Return: 0, or -EEXIST if the key is taken, and then the packet is freed.
+ * Takes constant time behind the last packet, otherwise logarithmic time. A peer chooses the order,
+ * so a sorted list could cost linear time for each packet.
+ *
+ * Context: any.
+ * Return: 0; -EEXIST if there is a packet with this key, and then @skb is freed.
  */
 int superp_skb_chain_insert(struct superp_skb_chain *chain, u64 key, struct sk_buff *skb)
 {
 	int err;
 
 	superp_skb_cb(skb)->key = key;
-	err = superp_skb_chain_put(chain, skb);
+	err = superp_skb_chain_link(chain, skb);
 	if (err)
 		kfree_skb(skb);
 	return err;
 }
 
 /**
- * superp_skb_chain_first_key - the lowest key
+ * superp_skb_chain_first_key - lowest key
  * @chain: the packets
- * @key: where it goes
+ * @key: returns the key
  *
- * Return: whether there is one.
+ * Context: any.
+ * Return: whether there is a packet.
  */
 bool superp_skb_chain_first_key(const struct superp_skb_chain *chain, u64 *key)
 {
@@ -428,9 +440,11 @@ bool superp_skb_chain_first_key(const struct superp_skb_chain *chain, u64 *key)
 }
 
 /**
- * superp_skb_chain_merge - move packets
- * @to: where they go; of two with the same key, the one that is here stays
- * @from: where they come from, empty afterwards
+ * superp_skb_chain_merge - move all packets to another chain
+ * @to: the destination
+ * @from: the source, empty afterwards
+ *
+ * A packet whose key is in use in @to is freed.
  *
  * Context: any.
  */
@@ -438,19 +452,19 @@ void superp_skb_chain_merge(struct superp_skb_chain *to, struct superp_skb_chain
 {
 	struct sk_buff *skb;
 
-	while ((skb = superp_skb_chain_take(from))) {
-		if (superp_skb_chain_put(to, skb))
+	while ((skb = superp_skb_chain_pop(from))) {
+		if (superp_skb_chain_link(to, skb))
 			kfree_skb(skb);
 	}
 }
 
 /**
  * superp_skb_chain_join - make one packet of all
- * @chain: the packets; empty afterwards, unless there is an error
+ * @chain: the packets; empty afterwards, unless the function fails
  *
  * Context: any.
- * Return: a packet that has the others in its frag_list, or the only one, or an empty one if
- * there is none; NULL if memory is scarce or the memory in it is over 2 GiB.
+ * Return: a packet with the others in its frag_list, or the only packet, or an empty one if there
+ * is none; NULL without memory, or if the packets take more than 2 GiB of memory.
  */
 struct sk_buff *superp_skb_chain_join(struct superp_skb_chain *chain)
 {
@@ -460,21 +474,21 @@ struct sk_buff *superp_skb_chain_join(struct superp_skb_chain *chain)
 	u64 truesize = 0;
 
 	if (chain->last && chain->root == &chain->last->rbnode && !chain->root->rb_left)
-		return superp_skb_chain_take(chain);
+		return superp_skb_chain_pop(chain);
 	for (node = rb_first(&root); node; node = rb_next(node))
 		truesize += rb_to_skb(node)->truesize;
 	head = alloc_skb(0, GFP_ATOMIC);
 	if (!head)
 		return NULL;
 	truesize += head->truesize;
-	/* What is charged to a socket is an int; the bytes are fewer. */
+	/* sk_rmem_alloc is an int. The data is less than truesize. */
 	if (truesize > INT_MAX) {
 		kfree_skb(head);
 		return NULL;
 	}
 
 	end = &skb_shinfo(head)->frag_list;
-	while ((skb = superp_skb_chain_take(chain))) {
+	while ((skb = superp_skb_chain_pop(chain))) {
 		*end = skb;
 		end = &skb->next;
 		head->len += skb->len;
@@ -494,6 +508,6 @@ void superp_skb_chain_free(struct superp_skb_chain *chain)
 {
 	struct sk_buff *skb;
 
-	while ((skb = superp_skb_chain_take(chain)))
+	while ((skb = superp_skb_chain_pop(chain)))
 		kfree_skb(skb);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * AF_SUPERP sockets, the C half: operation tables, queues of struct sock,
- * messages in and out of user memory.  What a socket is bound and connected
- * to, what it may send and what becomes of that is Rust: rust/socket.rs.
+ * AF_SUPERP sockets: operation tables, queues of struct sock, and the copying of messages from and
+ * to user memory. What a socket is bound and connected to, and what it sends, is decided in Rust
+ * (ProtoOps in sock.rs).
  */
 #include <linux/compat.h>
 #include <linux/filter.h>
@@ -22,14 +22,14 @@
 /**
  * struct superp_sock - a socket of the family
  * @sk: must be first
- * @state: the Rust half, from create to release
+ * @state: the Rust half, from create() to release()
  */
 struct superp_sock {
 	struct sock	sk;
 	void		*state;
 };
 
-/* Flags that sendmsg() accepts; what it does not know it refuses. */
+/* Flags that sendmsg() accepts; any other flag is an error. */
 #define SUPERP_SEND_FLAGS \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
 	 MSG_SPLICE_PAGES | MSG_BATCH)
@@ -37,10 +37,11 @@ struct superp_sock {
 static int superp_family __ro_after_init;
 
 /**
- * superp_sock_state - the Rust half of a socket of any type
+ * superp_sock_state - the Rust half of a socket of either type
  * @sk: the socket
  *
- * Context: any, between create and release.
+ * Context: any, between create() and release().
+ * Return: the Rust half.
  */
 void *superp_sock_state(const struct sock *sk)
 {
@@ -59,7 +60,7 @@ static struct superp_completion *superp_completion(struct sk_buff *skb)
 	return (struct superp_completion *)skb->cb;
 }
 
-/* The one check of an address that a user gives. */
+/* Checks an address of the user. Nothing else checks its family, its flags and its range. */
 static int superp_check_name(const void *name, int len,
 			     struct sockaddr_superp *out)
 {
@@ -74,9 +75,9 @@ static int superp_check_name(const void *name, int len,
 }
 
 /**
- * superp_sock_end - release() of a socket of any type
+ * superp_sock_end - release() of a socket of either type
  * @sock: the socket
- * @release: of its Rust half; after it no completion and no message finds the socket
+ * @release: releases the Rust half; after it no completion or message finds the socket
  *
  * Context: process.
  * Return: 0.
@@ -101,7 +102,7 @@ static int superp_release(struct socket *sock)
 	return superp_sock_end(sock, superp_rust_sock_release);
 }
 
-/* A grace period after the last reference (SOCK_RCU_FREE): nobody queues any more. */
+/* sk_destruct(), a grace period after the last reference (SOCK_RCU_FREE): nobody queues then. */
 static void superp_destruct(struct sock *sk)
 {
 	skb_queue_purge(&sk->sk_receive_queue);
@@ -155,7 +156,7 @@ static int superp_getname(struct socket *sock, struct sockaddr *addr, int peer)
 static __poll_t superp_poll(struct file *file, struct socket *sock,
 			    poll_table *wait)
 {
-	/* Says "writable" always: the family does not use sk_wmem_alloc. */
+	/* Always reports EPOLLOUT, because the family does not use sk_wmem_alloc. */
 	__poll_t mask = datagram_poll(file, sock, wait);
 
 	if (!superp_rust_sock_writable(superp_sock_state(sock->sk)))
@@ -201,7 +202,7 @@ static int superp_shutdown(struct socket *sock, int how)
 	if (how < SHUT_RD || how > SHUT_RDWR)
 		return -EINVAL;
 	lock_sock(sk);
-	/* SHUT_RD, SHUT_WR, SHUT_RDWR to RCV_SHUTDOWN, SEND_SHUTDOWN, both. */
+	/* how + 1 maps SHUT_RD, SHUT_WR, SHUT_RDWR to the bits RCV_SHUTDOWN and SEND_SHUTDOWN. */
 	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | (how + 1));
 	sk->sk_state_change(sk);
 	release_sock(sk);
@@ -220,7 +221,7 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-/* Control messages: at most one of a kind, nothing that would be ignored. */
+/* Parses control messages: at most one of each kind, and no unknown ones. */
 static int superp_send_control(struct msghdr *msg,
 			       struct superp_sock_send *send)
 {
@@ -295,7 +296,7 @@ static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
 	err = put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_COMPLETION,
 		       sizeof(struct superp_completion),
 		       superp_completion(skb));
-	/* Without room for it the completion stays where it is. */
+	/* If the control buffer is too small, the completion goes back to the head of the queue. */
 	if (!err && (msg->msg_flags & MSG_CTRUNC))
 		err = -EMSGSIZE;
 	if (err) {
@@ -321,7 +322,7 @@ static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 	if (flags & MSG_ERRQUEUE)
 		return superp_recv_completion(sk, msg);
 
-	/* No message and no error: the receiving side is shut down. */
+	/* NULL without an error: the socket is shut down for receiving. */
 	skb = skb_recv_datagram(sk, flags, &err);
 	if (!skb)
 		return err;
@@ -345,12 +346,12 @@ static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 		msg->msg_namelen = sizeof(*name);
 	}
 	sock_recv_cmsgs(msg, sk, skb);
-	/* Without room for it MSG_CTRUNC says so. */
+	/* If the control buffer is too small, put_cmsg() sets MSG_CTRUNC. */
 	if (from.has_imm)
 		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_IMM, sizeof(from.imm), &from.imm);
 	if (from.has_placed)
 		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_KEY, sizeof(from.placed), &from.placed);
-	/* Tells an empty message from the end. */
+	/* Distinguishes an empty message from the end of reception. */
 	msg->msg_flags |= MSG_EOR;
 	err = flags & MSG_TRUNC ? skb->len : copied;
 out:
@@ -408,7 +409,7 @@ static int superp_create(struct net *net, struct socket *sock, int protocol,
 
 	state = rings ? superp_rust_ring_create(sk, net) : superp_rust_sock_create(sk, net);
 	if (IS_ERR(state)) {
-		/* Who asked for the socket frees it, and must not find this. */
+		/* sock_create() frees @sock, and must not find a socket without a Rust half. */
 		sock_orphan(sk);
 		sock->sk = NULL;
 		sock_put(sk);
@@ -425,9 +426,10 @@ static struct net_proto_family superp_proto_family __ro_after_init = {
 };
 
 /**
- * superp_sock_max_family - largest address family there can be
+ * superp_sock_max_family - highest possible number of an address family
  *
  * Context: any.
+ * Return: the number.
  */
 int superp_sock_max_family(void)
 {
@@ -435,11 +437,12 @@ int superp_sock_max_family(void)
 }
 
 /**
- * superp_sock_register - offer the address family to programs
- * @family: its number
+ * superp_sock_register - register the address family
+ * @family: number of the family
  *
- * Context: process, at load of the module.
- * Return: 0, -ENOBUFS (not below AF_MAX), -EEXIST (in use), -ENOMEM.
+ * Context: process, when the module is loaded.
+ * Return: 0; -ENOBUFS if @family is not between 1 and superp_sock_max_family(); -EEXIST if it is in
+ * use; -ENOMEM.
  */
 int superp_sock_register(int family)
 {
@@ -463,22 +466,23 @@ int superp_sock_register(int family)
 /**
  * superp_sock_unregister - undo superp_sock_register()
  *
- * No socket exists: each holds a reference to the module.
- * Context: process, at unload of the module.
+ * No socket exists, because each holds a reference to the module.
+ *
+ * Context: process, when the module is unloaded.
  */
 void superp_sock_unregister(void)
 {
 	sock_unregister(superp_family);
-	/* Sockets are freed by RCU, into the slab that goes now. */
+	/* RCU callbacks free sockets into the slab cache that proto_unregister() destroys. */
 	rcu_barrier();
 	proto_unregister(&superp_proto);
 }
 
 /**
  * superp_sock_hold - take a reference
- * @sk: the socket
+ * @sk: the socket, to which the caller has a reference
  *
- * Context: any; the caller holds a reference.
+ * Context: any.
  */
 void superp_sock_hold(struct sock *sk)
 {
@@ -486,7 +490,7 @@ void superp_sock_hold(struct sock *sk)
 }
 
 /**
- * superp_sock_put - give a reference back
+ * superp_sock_put - drop a reference
  * @sk: the socket
  *
  * Context: any.
@@ -497,7 +501,7 @@ void superp_sock_put(struct sock *sk)
 }
 
 /**
- * superp_sock_sndbuf - the limit of SO_SNDBUF
+ * superp_sock_sndbuf - SO_SNDBUF
  * @sk: the socket
  *
  * Context: any.
@@ -509,12 +513,14 @@ int superp_sock_sndbuf(const struct sock *sk)
 }
 
 /**
- * superp_sock_full - would a message be refused for SO_RCVBUF?
+ * superp_sock_full - whether SO_RCVBUF is full
  * @sk: the socket
  *
- * A message is taken while the memory of those before it is below the limit,
- * so that one larger than the limit can be received at all.
+ * A message is accepted if those before it take less memory than the limit. So a message that is
+ * larger than the limit can be received.
+ *
  * Context: any.
+ * Return: whether a message would be refused.
  */
 bool superp_sock_full(const struct sock *sk)
 {
@@ -522,7 +528,7 @@ bool superp_sock_full(const struct sock *sk)
 }
 
 /**
- * superp_sock_received - memory of the messages that wait for the program
+ * superp_sock_received - memory of the messages in the receive queue
  * @sk: the socket
  *
  * Context: any.
@@ -534,11 +540,11 @@ unsigned int superp_sock_received(const struct sock *sk)
 }
 
 /**
- * superp_sock_inode - number of the socket's inode
+ * superp_sock_inode - inode number of the socket
  * @sk: the socket
  *
  * Context: any.
- * Return: what /proc/PID/fd shows, 0 once the socket is closed.
+ * Return: the number that /proc/PID/fd shows; 0 once the socket is closed.
  */
 u64 superp_sock_inode(const struct sock *sk)
 {
@@ -546,10 +552,11 @@ u64 superp_sock_inode(const struct sock *sk)
 }
 
 /**
- * superp_sock_send_closed - was sending shut down?
+ * superp_sock_send_closed - whether sending has been shut down
  * @sk: the socket
  *
  * Context: any.
+ * Return: whether it has.
  */
 bool superp_sock_send_closed(const struct sock *sk)
 {
@@ -557,10 +564,11 @@ bool superp_sock_send_closed(const struct sock *sk)
 }
 
 /**
- * superp_sock_recv_closed - was receiving shut down?
+ * superp_sock_recv_closed - whether receiving has been shut down
  * @sk: the socket
  *
  * Context: any.
+ * Return: whether it has.
  */
 bool superp_sock_recv_closed(const struct sock *sk)
 {
@@ -568,10 +576,11 @@ bool superp_sock_recv_closed(const struct sock *sk)
 }
 
 /**
- * superp_sock_error_queue_len - completions that wait for the program
+ * superp_sock_error_queue_len - number of completions in the error queue
  * @sk: the socket
  *
  * Context: any.
+ * Return: the number.
  */
 unsigned int superp_sock_error_queue_len(const struct sock *sk)
 {
@@ -579,7 +588,7 @@ unsigned int superp_sock_error_queue_len(const struct sock *sk)
 }
 
 /**
- * superp_sock_take_error - the pending error, which is cleared
+ * superp_sock_take_error - read and clear the pending error
  * @sk: the socket
  *
  * Context: process.
@@ -591,9 +600,9 @@ int superp_sock_take_error(struct sock *sk)
 }
 
 /**
- * superp_sock_pipe_error - the error of sending after shutdown
+ * superp_sock_pipe_error - error of a send after shutdown
  * @sk: the socket
- * @flags: MSG_* flags of the call; SIGPIPE is sent without MSG_NOSIGNAL
+ * @flags: MSG_* flags of the call; without MSG_NOSIGNAL, -EPIPE also raises SIGPIPE
  *
  * Context: process.
  * Return: the pending error, or -EPIPE.
@@ -604,7 +613,7 @@ int superp_sock_pipe_error(struct sock *sk, unsigned int flags)
 }
 
 /**
- * superp_sock_set_error - set the pending error and wake everybody
+ * superp_sock_set_error - set the pending error and wake all waiters
  * @sk: the socket
  * @err: positive errno
  *
@@ -617,11 +626,12 @@ void superp_sock_set_error(struct sock *sk, int err)
 }
 
 /**
- * superp_sock_set_bound - the socket has a number now: it can receive
+ * superp_sock_set_bound - mark a socket as bound, so that it can receive
  * @sk: the socket
  *
- * Of the states of struct sock the core knows two for this family: TCP_CLOSE
- * (recv gives ENOTCONN, poll gives EPOLLHUP) and TCP_ESTABLISHED.
+ * The core distinguishes two values of sk_state for this family: TCP_CLOSE (recv() returns
+ * ENOTCONN, poll() reports EPOLLHUP) and TCP_ESTABLISHED.
+ *
  * Context: process.
  */
 void superp_sock_set_bound(struct sock *sk)
@@ -632,7 +642,7 @@ void superp_sock_set_bound(struct sock *sk)
 /**
  * superp_sock_sndtimeo - how long a send may wait
  * @sk: the socket
- * @nonblock: not at all
+ * @nonblock: whether it must not wait
  *
  * Context: any.
  * Return: jiffies.
@@ -643,13 +653,13 @@ long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
 }
 
 /**
- * superp_sock_wait_space - sleep until a send can go on or has failed
+ * superp_sock_wait_space - sleep until a send can continue or fails
  * @sk: the socket
  * @timeo: jiffies left, updated
  *
- * Context: process, may sleep.
- * Return: 0 when there is room, an error is pending or sending was shut down;
- *	-EAGAIN after the time; -ERESTARTSYS or -EINTR by a signal.
+ * Context: process, sleeps.
+ * Return: 0 if there is room, an error is pending or sending was shut down; -EAGAIN after the
+ * timeout; -ERESTARTSYS or -EINTR after a signal.
  */
 int superp_sock_wait_space(struct sock *sk, long *timeo)
 {
@@ -675,7 +685,7 @@ int superp_sock_wait_space(struct sock *sk, long *timeo)
 }
 
 /**
- * superp_sock_write_space - there is room for sending again: wake senders
+ * superp_sock_write_space - wake senders, because there is room again
  * @sk: the socket
  *
  * Context: any up to softirq.
@@ -686,16 +696,17 @@ void superp_sock_write_space(struct sock *sk)
 }
 
 /**
- * superp_sock_deliver - queue a message for the program
+ * superp_sock_deliver - append a message to the receive queue
  * @sk: the socket
  * @skb: the message, consumed
- * @from: where it came from, and its immediate
+ * @from: metadata of the message
  *
- * A message that the socket's filter or the security module rejects is
- * dropped and, as in AF_UNIX, the sender is not told.
- * Context: any up to softirq, RCU read lock held.
- * Return: 0, -ENOBUFS (SO_RCVBUF is full, or the memory is a reserve that a
- *	socket may not keep), -ESHUTDOWN.
+ * If the socket filter or the security module rejects the message, it is dropped and 0 is returned,
+ * so that the sender does not notice, as in AF_UNIX.
+ *
+ * Context: any up to softirq, under RCU.
+ * Return: 0; -ENOBUFS if SO_RCVBUF is full, or if @skb is from memory reserves (pfmemalloc);
+ * -ESHUTDOWN.
  */
 int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 			const struct superp_sock_from *from)
@@ -732,13 +743,15 @@ drop:
 }
 
 /**
- * superp_sock_complete - queue a completion for the program
+ * superp_sock_complete - append a completion to the error queue
  * @sk: the socket
  * @skb: an empty buffer, consumed
- * @completion: what it tells
+ * @completion: the completion
  *
- * Not charged to SO_RCVBUF: it must not be lost. Rust bounds the number.
- * Context: any up to softirq, RCU read lock held.
+ * The completion is not charged to SO_RCVBUF, because it must not be lost. The caller limits the
+ * number of completions.
+ *
+ * Context: any up to softirq, under RCU.
  */
 void superp_sock_complete(struct sock *sk, struct sk_buff *skb,
 			  const struct superp_completion *completion)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's C half, as Rust sees it: bindgen reads this file. Types of the kernel are only
- * declared here, never included, so that they stay opaque. One line per room.
+ * The module's C half as Rust sees it: the input of bindgen. Types of the kernel are declared, but
+ * their headers are not included, so that they stay opaque to Rust. One line per header.
  */
 #ifndef _SUPERP_KAPI_H
 #define _SUPERP_KAPI_H

@@ -4,10 +4,11 @@
 #include "kapi_timer.h"
 
 /**
- * superp_timer_queued - will this timer expire?
+ * superp_timer_queued - whether a timer is queued, and so will expire
  * @timer: an initialised timer
  *
- * Context: any; the answer lasts only while nothing else can start or stop the timer.
+ * Context: any. The answer is valid only while nothing else can start or stop the timer.
+ * Return: whether it is queued.
  */
 bool superp_timer_queued(struct hrtimer *timer)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers of the user interface, from `uapi/linux/superp.h`.
+//! Constants of the user-space ABI, from `uapi/linux/superp.h`.
 
 pub(crate) use super::bindings::{
     SUPERP_CID_ANY, SUPERP_CQE_IMM, SUPERP_CQ_ARMED_SOLICITED, SUPERP_ERR_ABORTED,

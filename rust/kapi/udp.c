@@ -21,13 +21,13 @@
 #include "kapi_rx.h"
 
 /**
- * struct superp_udp_port - the sockets behind a UDP port
- * @net: the namespace; NULL when it is closed
- * @v4: for IPv4
- * @v6: for IPv6, or NULL if there is none
- * @cells: collect packets, which UDP delivers one after the other
- * @demux: spares them lookups
- * @work: frees this
+ * struct superp_udp_port - a UDP port that receives packets
+ * @net: the network namespace; NULL once the port is closed
+ * @v4: IPv4 socket
+ * @v6: IPv6 socket; NULL without IPv6
+ * @cells: collect received packets, which UDP delivers one by one
+ * @demux: caches the routes of received packets
+ * @work: frees the port after a grace period
  */
 struct superp_udp_port {
 	struct net *net;
@@ -38,7 +38,7 @@ struct superp_udp_port {
 	struct rcu_work work;
 };
 
-/* What a packet in a cell carries along. */
+/* Control block of a packet in a cell. */
 struct superp_udp_cb {
 	u32 ifindex;
 	struct superp_udp_ip header;
@@ -50,43 +50,44 @@ static struct superp_udp_cb *superp_udp_cb(const struct sk_buff *skb)
 	return (struct superp_udp_cb *)skb->cb;
 }
 
-/* Hands packets on: those of one sender that follow each other go together. */
+/* Passes packets to Rust. Consecutive packets with the same headers go together. */
 static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *packets)
 {
 	struct superp_udp_port *udp = container_of(cells, struct superp_udp_port, cells);
 	struct sk_buff *skb, *first, *last;
 	struct superp_udp_cb cb;
 	const struct net *net;
-	bool whole;
+	bool valid;
 	void *node;
 
 	net = READ_ONCE(udp->net);
 	node = net ? superp_net_node(net) : NULL;
 	while (node && (first = __skb_dequeue(packets))) {
 		cb = *superp_udp_cb(first);
-		whole = superp_run_note(first, 0);
+		valid = superp_run_note(first, 0);
 		last = first;
 		while ((skb = skb_peek(packets)) &&
 		       !memcmp(superp_udp_cb(skb), &cb, sizeof(cb))) {
 			__skb_unlink(skb, packets);
-			whole &= superp_run_note(skb, 0);
+			valid &= superp_run_note(skb, 0);
 			last->next = skb;
 			last = skb;
 		}
-		if (whole)
+		if (valid)
 			superp_rust_rx_udp(node, cb.ifindex, &cb.header, first);
 		else
 			kfree_skb_list_reason(first, SKB_DROP_REASON_SKB_BAD_GSO);
 	}
 }
 
-/* What the headers say; the packet begins with that of UDP. */
-static void superp_udp_read(const struct sk_buff *skb, struct superp_udp_cb *cb)
+/* Reads the UDP and IP headers of a packet whose data begins with the UDP header. */
+static void superp_udp_parse(const struct sk_buff *skb, struct superp_udp_cb *cb)
 {
 	struct in6_addr *destination = (struct in6_addr *)cb->header.destination;
 	struct in6_addr *source = (struct in6_addr *)cb->header.source;
-	/* In a VRF the packet's device is that of the VRF; the one that it came in by is that of the connection. The
-	 * control block is read before it is overwritten.
+	/*
+	 * In a VRF, skb->dev is the VRF device, but connections refer to the device that the packet
+	 * came in by. inet_sdif() reads the control block, which this function overwrites.
 	 */
 	int slave = skb->protocol == htons(ETH_P_IP) ? inet_sdif(skb) : inet6_sdif(skb);
 	int ifindex = slave ?: skb->dev->ifindex;
@@ -108,13 +109,13 @@ static void superp_udp_read(const struct sk_buff *skb, struct superp_udp_cb *cb)
 	cb->header.sport = ntohs(((struct udphdr *)skb->data)->source);
 }
 
-/* A burst of one sender. */
+/* Receives a burst, all of whose packets have the same UDP and IP headers. */
 static void superp_udp_rcv_burst(struct superp_udp_port *udp, struct sk_buff *skb)
 {
 	struct superp_udp_cb cb;
 	struct sk_buff *part;
 
-	superp_udp_read(skb, &cb);
+	superp_udp_parse(skb, &cb);
 	__skb_pull(skb, sizeof(struct udphdr));
 	skb->encapsulation = 0;
 	skb_reset_network_header(skb);
@@ -128,13 +129,16 @@ static void superp_udp_rcv_burst(struct superp_udp_port *udp, struct sk_buff *sk
 		superp_cells_queue(&udp->cells, skb, true);
 }
 
-/* Called under RCU, by UDP or without it; the checksum has been verified, the length is that of the UDP header. */
+/*
+ * encap_rcv() of the sockets; the demux hook calls it, too. Called under RCU. The checksum has been
+ * verified, and the length of the packet is that in the UDP header.
+ */
 static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct superp_udp_port *udp = rcu_dereference_sk_user_data(sk);
 	bool more;
 
-	/* UDP takes apart what arrives as one packet, and goes on with the next; that one is not ours yet. */
+	/* UDP segments a GRO packet, and delivers its segments, which are a list, one by one. */
 	more = skb->next;
 	skb_mark_not_on_list(skb);
 	if (!udp || !pskb_may_pull(skb, sizeof(struct udphdr))) {
@@ -147,14 +151,14 @@ static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 		superp_udp_rcv_burst(udp, skb);
 		return 0;
 	}
-	superp_udp_read(skb, superp_udp_cb(skb));
+	superp_udp_parse(skb, superp_udp_cb(skb));
 	__skb_pull(skb, sizeof(struct udphdr));
 	superp_rx_detach(skb);
 	superp_cells_queue(&udp->cells, skb, more);
 	return 0;
 }
 
-/* An ICMP error for a packet to our port: it is ours, so that IP learns the path MTU from it. */
+/* encap_err_lookup(): accepts ICMP errors for the port, so that IP learns the path MTU. */
 static int superp_udp_err(struct sock *sk, struct sk_buff *skb)
 {
 	return 0;
@@ -180,16 +184,17 @@ static int superp_udp_sock(struct superp_udp_port *udp, u8 family, u16 port, str
 	if (err)
 		return err;
 	setup_udp_tunnel_sock(udp->net, (*sock)->sk, &tunnel);
-	/* Bursts are taken apart here; what UDP has put together itself it still takes apart. */
+	/* Without this UDP would segment bursts. It still segments packets of its own GRO. */
 	udp_allow_gso((*sock)->sk);
-	/* Inside there are no checksums that it helps; but when UDP takes a segmented packet apart, it
-	 * would make one of all bytes for their sake.
+	/*
+	 * setup_udp_tunnel_sock() makes UDP compute CHECKSUM_COMPLETE for inner checksums. There
+	 * are none, and when UDP segments a packet, that sum would cover all of its bytes.
 	 */
 	inet_dec_convert_csum((*sock)->sk);
 	return 0;
 }
 
-/* Nothing comes in by the sockets any more. */
+/* Frees a port a grace period after it was closed, when its sockets deliver nothing any more. */
 static void superp_udp_free(struct work_struct *work)
 {
 	struct superp_udp_port *udp = container_of(to_rcu_work(work), struct superp_udp_port, work);
@@ -203,9 +208,9 @@ static void superp_udp_free(struct work_struct *work)
 
 /**
  * superp_udp_port_open - receive packets on a UDP port, over IPv4 and IPv6
- * @net: the namespace
- * @port: the port
- * @err: where a negative errno goes
+ * @net: the network namespace
+ * @port: the port, host byte order
+ * @err: returns 0 or a negative errno
  *
  * Context: process.
  * Return: the port, or NULL.
@@ -246,10 +251,11 @@ fail:
 }
 
 /**
- * superp_udp_port_close - receive no longer
+ * superp_udp_port_close - close a UDP port
  * @udp: the port
  *
- * Packets may still be under way to the node for a grace period. What they need is freed after it.
+ * Packets may still reach the Rust state of the namespace until a grace period has passed. The port
+ * is freed after it.
  *
  * Context: process.
  */
