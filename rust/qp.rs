@@ -3,6 +3,7 @@
 //! Queue pairs. A Send to QP of a peer names one by its number. A socket is one queue pair, a
 //! context has up to 1024 of them.
 
+mod batch;
 mod cq;
 mod endpoint;
 mod page;
@@ -33,12 +34,13 @@ use crate::{
     region::{self, Owner},
 };
 
+pub(crate) use batch::CompletionBatch;
 pub(crate) use cq::Cq;
 pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
 pub(crate) use page::Page;
 pub(crate) use queue::{
-    Bytes, Claim, CompletedRange, CompletionBatch, Doorbell, Params, Peer as RingPeer, Queue, Slot,
-    SqConsumer, Ticket as RingTicket, BATCH,
+    Bytes, Claim, CompletedRange, Doorbell, Params, Peer as RingPeer, Queue, Slot,
+    Ticket as RingTicket,
 };
 pub(crate) use srq::Srq;
 pub(crate) use table::Table;
@@ -110,6 +112,17 @@ pub(crate) enum RecvError {
 pub(crate) enum QpKind {
     Socket(Arc<Endpoint>),
     Ring(Arc<Queue>),
+}
+
+/// How often a message is sent again that the peer has no buffer for.
+#[derive(Copy, Clone)]
+pub(crate) enum RetryPolicy {
+    /// Until the peer accepts it.
+    Unlimited,
+    /// About 100 times (2 s): the socket or queue pair is closed.
+    Limited,
+    /// Not at all: the queue pair is in the error state.
+    Never,
 }
 
 /// One queue pair.

@@ -40,7 +40,7 @@ use crate::{
     region,
 };
 
-use submit::DoorbellResult;
+use submit::{DoorbellResult, SendQueue};
 
 /// Distance between the mmap() offsets of two queues, as a power of two. No ring is larger than 16
 /// MiB.
@@ -67,7 +67,7 @@ pub(crate) struct Context {
     #[pin]
     srqs: RcuMap<Srq>,
     #[pin]
-    qps: RcuMap<Qp>,
+    qps: RcuMap<SendQueue>,
 }
 
 /// The node of a context, or `None` if its socket was closed. Any context up to softirq.
@@ -194,9 +194,8 @@ impl Context {
     /// Serves queue pair `qp` for a doorbell. Does nothing if there is none: the program can set
     /// any bit.
     fn serve(&self, qp: u32, more: bool) -> DoorbellResult {
-        let qp = self.qps.get(qp);
-        let result = match qp.as_ref().and_then(|qp| qp.ring()) {
-            Some(queue) => queue.serve(&self.node, more),
+        let result = match self.qps.get(qp) {
+            Some(qp) => qp.serve(&self.node, more),
             None => DoorbellResult::Done,
         };
         defer::resched();
@@ -215,9 +214,7 @@ impl Context {
         let mut result = Ok(());
         while result.is_ok() && timer::now() < end {
             for (_, qp) in self.qps.iter() {
-                if let Some(queue) = qp.ring() {
-                    queue.watch(&self.node);
-                }
+                qp.watch(&self.node);
             }
             if kernel::current!().signal_pending() {
                 result = Err(EINTR);
@@ -226,9 +223,7 @@ impl Context {
             defer::resched();
         }
         for (id, qp) in self.qps.iter() {
-            if let Some(queue) = qp.ring() {
-                result = result.and(self.finish_doorbell(id, queue.unwatch(&self.node)));
-            }
+            result = result.and(self.finish_doorbell(id, qp.unwatch(&self.node)));
         }
         result
     }
@@ -250,7 +245,7 @@ impl Context {
             return Some(self.cqs.get(cq)?.ring().memory().clone());
         }
         let qp = self.qps.get(id(QP_OFFSET)?)?;
-        Some(qp.ring()?.sq().memory().clone())
+        Some(qp.queue().sq().memory().clone())
     }
 
     /// `SUPERP_IOC_MR_REG`. Process context, sleeps.
@@ -407,13 +402,17 @@ impl Context {
         create.sq = queue.sq().layout(true);
         create.rq = queue.rq().map_or(Layout::default(), |rq| rq.layout(false));
         let created = Qp::new(QpKind::Ring(queue.clone())).and_then(|qp| {
-            self.qps.insert(id, qp.clone())?;
+            self.qps
+                .insert(id, SendQueue::new(qp.clone(), queue.clone())?)?;
             self.page.bits().cover(id);
             create.qpn = self.node.qps().bind(&qp, create.qpn)?;
             write_argument(arg, &create)
         });
         created.inspect_err(|_| {
-            queue.close();
+            match self.qps.get(id) {
+                Some(qp) => qp.close(),
+                None => queue.close(),
+            }
             self.qp_remove(id);
         })
     }
@@ -424,7 +423,7 @@ impl Context {
             // This must not wait for a grace period, because a program may destroy a thousand queue
             // pairs in a row.
             self.qps.remove_later(id);
-            self.node.qp_unbind(&qp);
+            self.node.qp_unbind(qp.qp());
         }
     }
 
@@ -432,10 +431,8 @@ impl Context {
         let id = queue_id(arg)?;
         let _config = self.config.lock();
         let qp = self.qps.get(id).ok_or(ENOENT)?;
-        self.node.qps().enter_time_wait(&qp);
-        if let Some(queue) = qp.ring() {
-            queue.close();
-        }
+        self.node.qps().enter_time_wait(qp.qp());
+        qp.close();
         self.qp_remove(id);
         Ok(())
     }
@@ -450,7 +447,7 @@ impl Context {
             return Err(eafnosupport());
         }
         let qp = self.qps.get(connect.qp).ok_or(ENOENT)?;
-        let queue = qp.ring().ok_or(ENOENT)?;
+        let queue = qp.queue();
         let conn = self
             .node
             .conn_for(None, &name.ssp_addr, name.ssp_cid)
@@ -476,11 +473,10 @@ impl Context {
     fn qp_modify(&self, arg: usize) -> Result {
         let modify: RqpModify = read_argument(arg)?;
         let qp = self.qps.get(modify.qp).ok_or(ENOENT)?;
-        let queue = qp.ring().ok_or(ENOENT)?;
         if modify.state != uapi::SUPERP_QPS_ERR {
             return Err(EINVAL);
         }
-        self.finish_doorbell(modify.qp, queue.fail_and_flush(&self.node))
+        self.finish_doorbell(modify.qp, qp.fail_and_flush(&self.node))
     }
 }
 
@@ -501,12 +497,11 @@ impl PinnedDrop for Context {
     fn drop(self: Pin<&mut Self>) {
         self.page.clear();
         for (_, qp) in self.qps.iter() {
-            self.node.qps().enter_time_wait(&qp);
-            if let Some(queue) = qp.ring() {
-                queue.close();
-            }
+            self.node.qps().enter_time_wait(qp.qp());
+            qp.close();
         }
-        self.node.qp_unbind_each(self.qps.iter().map(|(_, qp)| qp));
+        self.node
+            .qp_unbind_each(self.qps.iter().map(|(_, qp)| qp.qp().clone()));
         self.node.regions().remove_each(|| self.regions.iter());
     }
 }

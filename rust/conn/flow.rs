@@ -610,7 +610,7 @@ impl Flows {
         let Some(Slot::Used(active)) = actives.get(index as usize) else {
             return;
         };
-        if active.packed.is_empty() || matches!(active.work.ticket, Ticket::Ring(_)) {
+        if active.packed.is_empty() || matches!(active.work.ticket, Ticket::Ring(..)) {
             return;
         }
         let packed = active.packed.iter().map(|work| work.slot());

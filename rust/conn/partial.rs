@@ -4,12 +4,39 @@
 
 use kernel::{prelude::*, sync::Arc};
 
-use super::receiver::Assembly;
 use crate::{
     kapi::skb::SkbQueue,
-    proto::Code,
+    proto::{Code, SegmentExt},
     qp::{Claim, MsgAttrs, PartialRef, Qp, RecvError},
 };
+
+/// A message, or one transaction of a long message, of which some packets have arrived.
+pub(super) struct Assembly {
+    pub(super) qp: Arc<Qp>,
+    pub(super) qpn: u32,
+    /// Segments, by their place in the message.
+    pub(super) segments: SkbQueue,
+    /// Bytes of data received so far.
+    pub(super) bytes: u64,
+    /// Length of the whole message, in bytes. `None`: the message is the transaction.
+    pub(super) message_len: Option<u32>,
+    pub(super) attrs: MsgAttrs,
+}
+
+/// The attributes that all operations of a message carry. Without extensions there are none.
+pub(super) fn attrs(ext: Option<&SegmentExt>) -> MsgAttrs {
+    ext.map_or(MsgAttrs::default(), |ext| MsgAttrs {
+        imm: ext.imm,
+        solicited: ext.solicited,
+    })
+}
+
+impl Assembly {
+    /// Whether the message has this length and these attributes.
+    pub(super) fn matches(&self, message_len: Option<u32>, attrs: MsgAttrs) -> bool {
+        self.message_len == message_len && self.attrs == attrs
+    }
+}
 
 /// Where the received bytes are.
 pub(super) enum Store {

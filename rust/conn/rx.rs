@@ -8,8 +8,8 @@ use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 use super::{
     count,
     flow::Flows,
-    partial::{Partial, Store},
-    receiver::{attrs, Assembly, ContextAssembly, Receiver},
+    partial::{attrs, Assembly, Partial, Store},
+    receiver::{ContextAssembly, Receiver},
     token_offset, Conn, ConnState, ConnStats, Inner,
 };
 use crate::{

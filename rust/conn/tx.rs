@@ -8,8 +8,8 @@ use super::{count, flow::Next, ConnState, Inner};
 use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
     qp::{
-        work::{PackKey, RetryPolicy, Ticket, Work, WorkOp},
-        CompletionBatch, MsgAttrs,
+        work::{PackKey, Ticket, Work, WorkOp},
+        CompletionBatch, MsgAttrs, RetryPolicy,
     },
 };
 
@@ -339,7 +339,7 @@ impl Inner {
         };
         let refused = failed_op.filter(|_| self.is_running()).zip(result.err());
         let writes = matches!(active.work.op(), WorkOp::Write { .. });
-        let ring = matches!(active.work.ticket, Ticket::Ring(_));
+        let ring = matches!(active.work.ticket, Ticket::Ring(..));
         active.work.set_slot(active.flow);
         let mut works = active.packed;
         works.push_front(active.work);
@@ -361,7 +361,7 @@ impl Inner {
                 Some(_) => ring.then_some(Err(Code::ABORTED)),
             };
             match outcome {
-                Some(outcome) => Work::complete_with(work, &mut completions, outcome),
+                Some(outcome) => completions.complete(work, outcome),
                 None => requeued.push_back(work),
             }
         }
@@ -394,7 +394,7 @@ impl Inner {
         let placed = active.imm_submitted;
         let work = active.work;
         match active.error {
-            None => Work::complete_done(work),
+            None => CompletionBatch::complete_done(work),
             Some(code) if is_refusal(code) && self.may_retry(&work, placed) => {
                 count(&mut self.stats.tx_no_buffer, 1);
                 let life = self.flows.peer_life();

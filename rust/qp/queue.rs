@@ -7,27 +7,19 @@ mod receive;
 mod ticket;
 
 use kernel::{
-    new_mutex,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, Mutex,
+        Arc,
     },
-    workqueue::{self, new_work},
 };
 
-use super::{
-    error_of,
-    page::Page,
-    work::{Recycled, RetryPolicy},
-    Cq, EndpointInfo, LocalRegions, Srq,
-};
+use super::{error_of, page::Page, Cq, EndpointInfo, LocalRegions, RetryPolicy, Srq};
 use crate::{
     kapi::{
         lock::{new_spinlock_bh, GuardBh, SpinLockBh},
         process::Process,
         ring::{Cqe, Ring, Rqe, Shared, Sqe},
-        timer::Timer,
         uapi,
     },
     proto::Code,
@@ -35,10 +27,8 @@ use crate::{
 
 pub(crate) use receive::{Bytes, Claim};
 use receive::{ReceiveQueue, RqState, RqeSource};
-pub(crate) use ticket::{CompletedRange, CompletionBatch, Ticket};
+pub(crate) use ticket::{CompletedRange, Ticket};
 
-/// Number of entries that are copied, and of completion entries that are reserved, at a time.
-pub(crate) const BATCH: u32 = 32;
 /// The node and queue pair that a queue pair sends to and receives from.
 #[derive(Copy, Clone)]
 pub(crate) struct Peer {
@@ -66,17 +56,12 @@ pub(crate) struct Inflight {
     /// copy.
     pub(crate) head: u32,
     pub(crate) doorbell: Doorbell,
-    /// `Queue::next_sqe` when the poll timer last expired. `None` since the last doorbell.
-    pub(crate) last_polled: Option<u32>,
     /// A thread polls the ring (`SUPERP_IOC_SERVE`).
     pub(crate) watched: bool,
     /// The queue pair is in the error state.
     pub(crate) failed: bool,
     /// The queue pair is closed: completions are dropped.
     pub(crate) closed: bool,
-    /// Completed works for reuse. Each holds a reference to the queue pair, so [`Queue::close`]
-    /// frees them.
-    pub(crate) recycled: KVVec<Recycled>,
 }
 
 impl Inflight {
@@ -114,21 +99,10 @@ pub(crate) enum Doorbell {
     Timer,
 }
 
-/// State of the thread that fetches submissions.
-pub(crate) struct SqConsumer {
-    /// Private copies of the entries of one batch. There are `BATCH` of them.
-    pub(crate) entries: KVec<Sqe>,
-    /// Copy of [`Inflight::watched`], which can be read without its lock.
-    pub(crate) watched: bool,
-    /// Works for reuse. When it is empty, it is exchanged for [`Inflight::recycled`].
-    pub(crate) recycled: KVVec<Recycled>,
-}
-
 /// One queue pair of a context.
 ///
-/// Its locks in their order: `consumer`, the connection's lock, then `inflight` or `receiving`, and
-/// the lock of a completion queue or shared receive queue. Documentation/architecture.md has the
-/// whole order.
+/// Its locks are `inflight` or `receiving`, and inside of them the lock of a completion queue or
+/// shared receive queue. Documentation/architecture.md has the whole order.
 #[pin_data]
 pub(crate) struct Queue {
     pub(crate) id: u32,
@@ -141,19 +115,9 @@ pub(crate) struct Queue {
     pub(crate) rx_messages: Atomic<u64>,
     #[pin]
     pub(crate) peer: SpinLockBh<Option<Peer>>,
-    /// Held while submissions are fetched.
-    #[pin]
-    pub(crate) consumer: Mutex<SqConsumer>,
-    /// Index of the next submission to fetch. Written with `consumer` held.
-    pub(crate) next_sqe: Atomic<u32>,
     /// Index of the first submission that failed, or `u64::MAX`. Later submissions that have not
     /// started are flushed. Written with `inflight` held.
     flush_after: Atomic<u64>,
-    /// The poll timer. It runs after a doorbell with MSG_MORE.
-    #[pin]
-    pub(crate) timer: Timer<Queue>,
-    #[pin]
-    pub(crate) poll_work: workqueue::Work<Queue>,
     #[pin]
     pub(crate) inflight: SpinLockBh<Inflight>,
     #[pin]
@@ -218,18 +182,11 @@ impl Queue {
             slots: KVVec::from_elem(Slot::default(), sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
             head: 0,
             doorbell: Doorbell::Required,
-            last_polled: None,
             watched: false,
             failed: false,
             closed: false,
-            recycled: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
         };
         sq.set_flags(inflight.flags());
-        let consumer = SqConsumer {
-            entries: KVec::from_elem(Sqe::default(), BATCH as usize, GFP_KERNEL_ACCOUNT)?,
-            watched: false,
-            recycled: KVVec::with_capacity(sq_entries as usize, GFP_KERNEL_ACCOUNT)?,
-        };
         let queue = Arc::pin_init(
             try_pin_init!(Queue {
                 id,
@@ -241,11 +198,7 @@ impl Queue {
                 tx_messages: Atomic::new(0),
                 rx_messages: Atomic::new(0),
                 peer <- new_spinlock_bh!(None, "superp_ring_peer"),
-                consumer <- new_mutex!(consumer, "superp_ring_consumer"),
-                next_sqe: Atomic::new(0),
                 flush_after: Atomic::new(u64::MAX),
-                timer <- Timer::new(),
-                poll_work <- new_work!("superp_ring_poll"),
                 inflight <- new_spinlock_bh!(inflight, "superp_ring_inflight"),
                 receiving <- new_spinlock_bh!(RqState::new(), "superp_ring_receiving"),
             }),
@@ -287,14 +240,7 @@ impl Queue {
     /// messages are received. Process context. Called once, without locks that `Queue::complete`
     /// takes.
     pub(crate) fn close(&self) {
-        let recycled = {
-            let mut inflight = self.inflight.lock();
-            inflight.closed = true;
-            core::mem::take(&mut inflight.recycled)
-        };
-        drop(recycled);
-        self.consumer.lock().recycled = KVVec::new();
-        self.timer.cancel_sync();
+        self.inflight.lock().closed = true;
         self.receiving.lock().close();
         self.send_cq.users.leave();
         if let Some(rq) = &self.rq {
@@ -304,19 +250,12 @@ impl Queue {
 
     /// Stores the outcomes of submissions that have ended, and writes the completions that are due.
     /// Completions are written in the order of submission. A failure puts the queue pair into the
-    /// error state. Works in `recycled` are moved to [`Inflight::recycled`] unless the queue pair
-    /// is closed.
+    /// error state.
     ///
     /// Any context up to softirq. A connection's lock may be held.
-    pub(crate) fn complete(&self, ranges: &[CompletedRange], recycled: &mut [Option<Recycled>]) {
+    pub(crate) fn complete(&self, ranges: &[CompletedRange]) {
         let mut inflight = self.inflight.lock();
         let closed = inflight.closed;
-        if !closed {
-            for work in recycled.iter_mut().filter_map(Option::take) {
-                // A work for which there is no capacity is freed.
-                let _ = inflight.recycled.push_within_capacity(work);
-            }
-        }
         let mut enters_error = false;
         for range in ranges {
             for i in 0..range.count {

@@ -11,9 +11,15 @@ use kernel::{
     },
 };
 
-use super::{endpoint, queue, Region};
+use super::{endpoint, queue, Region, RetryPolicy};
 use crate::{
-    kapi::{map::hash, pages::Pages, skb::SkBuff, uapi},
+    kapi::{
+        lock::{new_spinlock_bh, SpinLockBh},
+        map::hash,
+        pages::Pages,
+        skb::SkBuff,
+        uapi,
+    },
     proto::{
         wire::{AtomicKind, OPS_MAX},
         Code,
@@ -66,7 +72,8 @@ impl WorkOp {
 /// Completes a work exactly once. A drop without [`Ticket::complete`] completes it as aborted.
 pub(crate) enum Ticket {
     Socket(endpoint::Ticket),
-    Ring(queue::Ticket),
+    /// With the works of its queue pair for reuse.
+    Ring(queue::Ticket, Arc<Pool>),
 }
 
 impl Ticket {
@@ -75,7 +82,7 @@ impl Ticket {
         match self {
             Self::Socket(ticket) => ticket.arm(),
             // A ring's ticket is armed from the start, because its entry was taken from the ring.
-            Self::Ring(_) => {}
+            Self::Ring(..) => {}
         }
     }
 
@@ -84,7 +91,7 @@ impl Ticket {
     pub(crate) fn complete(&self, outcome: Result<(), Code>) {
         match self {
             Self::Socket(ticket) => ticket.complete(outcome),
-            Self::Ring(ticket) => ticket.complete(outcome),
+            Self::Ring(ticket, _) => ticket.complete(outcome),
         }
     }
 
@@ -93,7 +100,7 @@ impl Ticket {
     pub(crate) fn source(&self) -> usize {
         match self {
             Self::Socket(ticket) => ticket.source(),
-            Self::Ring(ticket) => ticket.source(),
+            Self::Ring(ticket, _) => ticket.source(),
         }
     }
 
@@ -104,7 +111,7 @@ impl Ticket {
     /// they are sent again.
     pub(crate) fn shares(&self, other: &Ticket) -> bool {
         match (self, other) {
-            (Self::Ring(_), Self::Ring(_)) => self.source() == other.source(),
+            (Self::Ring(..), Self::Ring(..)) => self.source() == other.source(),
             (Self::Socket(_), Self::Socket(_)) => true,
             _ => false,
         }
@@ -114,20 +121,9 @@ impl Ticket {
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         match self {
             Self::Socket(ticket) => ticket.retry_policy(),
-            Self::Ring(ticket) => ticket.retry_policy(),
+            Self::Ring(ticket, _) => ticket.retry_policy(),
         }
     }
-}
-
-/// How often a message is sent again that the peer has no buffer for.
-#[derive(Copy, Clone)]
-pub(crate) enum RetryPolicy {
-    /// Until the peer accepts it.
-    Unlimited,
-    /// About 100 times (2 s): the socket or queue pair is closed.
-    Limited,
-    /// Not at all: the queue pair is in the error state.
-    Never,
 }
 
 /// Largest inline data of a submission entry, in bytes.
@@ -275,6 +271,55 @@ pub(crate) struct Work {
 /// ring, which saves an allocation and a reference count per work.
 pub(crate) type Recycled = Pin<UniqueArc<Work>>;
 
+/// Completed works of one queue pair, for reuse until the queue pair is closed. The works hold the
+/// queue pair and this.
+#[pin_data]
+pub(crate) struct Pool {
+    /// `None`: the queue pair is closed.
+    #[pin]
+    works: SpinLockBh<Option<KVVec<Recycled>>>,
+}
+
+impl Pool {
+    /// A pool for `capacity` works. Process context.
+    pub(crate) fn new(capacity: usize) -> Result<Arc<Pool>> {
+        let works = KVVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
+        Arc::pin_init(
+            pin_init!(Pool { works <- new_spinlock_bh!(Some(works), "superp_ring_pool") }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes works over, as far as there is capacity. The others stay. Any context up to softirq.
+    /// A connection's lock may be held.
+    pub(crate) fn put(&self, works: &mut [Option<Recycled>]) {
+        let mut pool = self.works.lock();
+        let Some(pool) = &mut *pool else { return };
+        for work in works {
+            if pool.len() == pool.capacity() {
+                return;
+            }
+            if let Some(work) = work.take() {
+                // There is capacity.
+                let _ = pool.push_within_capacity(work);
+            }
+        }
+    }
+
+    /// Exchanges the works for those of `works`, which has the same capacity. Any context.
+    pub(crate) fn exchange(&self, works: &mut KVVec<Recycled>) {
+        if let Some(pool) = &mut *self.works.lock() {
+            core::mem::swap(pool, works);
+        }
+    }
+
+    /// Frees the works, and takes no more. Process context.
+    pub(crate) fn close(&self) {
+        let works = self.works.lock().take();
+        drop(works);
+    }
+}
+
 /// A work that is not posted yet. Its requests can still be changed.
 pub(crate) struct UnpostedWork(Pin<UniqueArc<Work>>);
 
@@ -323,7 +368,7 @@ impl UnpostedWork {
     /// `index` of the same ring. Any context.
     pub(crate) fn reuse(mut recycled: Recycled, index: u32, request: Request) -> UnpostedWork {
         let this = recycled.as_mut().project();
-        if let Ticket::Ring(ticket) = this.ticket {
+        if let Ticket::Ring(ticket, _) = this.ticket {
             ticket.reset(index);
         }
         *this.dest = request.dest;
@@ -346,7 +391,7 @@ impl UnpostedWork {
     /// region. Returns `false` and adds nothing if the work is full or is not one of a ring.
     pub(crate) fn merge(&mut self, remote: u64, offset: u64) -> bool {
         let this = self.0.as_mut().project();
-        let Ticket::Ring(ticket) = this.ticket else {
+        let Ticket::Ring(ticket, _) = this.ticket else {
             return false;
         };
         let index = usize::from(*this.count);
@@ -387,29 +432,6 @@ impl Work {
         Some(work)
     }
 
-    /// Completes a work as part of `batch`, which completes works of one ring together. A second
-    /// completion does nothing. Any context up to softirq. A connection's lock may be held.
-    pub(crate) fn complete_with(
-        work: ListArc<Work>,
-        batch: &mut queue::CompletionBatch,
-        outcome: Result<(), Code>,
-    ) {
-        match &work.ticket {
-            Ticket::Ring(_) if work.cut_code().is_none() => batch.add(work, outcome),
-            _ => work.complete(outcome),
-        }
-    }
-
-    /// Completes a work with success. Any context up to softirq. A connection's lock may be held.
-    pub(crate) fn complete_done(work: ListArc<Work>) {
-        match &work.ticket {
-            Ticket::Ring(_) if work.cut_code().is_none() => {
-                queue::CompletionBatch::complete_one(work, Ok(()))
-            }
-            _ => work.complete(Ok(())),
-        }
-    }
-
     /// The flow that the work belongs to.
     pub(crate) fn flow(&self) -> FlowId {
         FlowId {
@@ -445,7 +467,7 @@ impl Work {
     }
 
     /// Code of the refused request behind those that are executed, if there is one.
-    fn cut_code(&self) -> Option<Code> {
+    pub(super) fn cut_code(&self) -> Option<Code> {
         self.refusal_code()
             .filter(|_| self.refused_at.load(Relaxed) != u32::MAX)
     }
@@ -461,7 +483,7 @@ impl Work {
     pub(crate) fn cut(&self, n: u16, code: Code) {
         self.set_refused(code);
         self.refused_at.store(n.into(), Relaxed);
-        if let Ticket::Ring(ticket) = &self.ticket {
+        if let Ticket::Ring(ticket, _) = &self.ticket {
             ticket.flush_after(n.into());
         }
     }
@@ -491,7 +513,7 @@ impl Work {
         let Some(code) = self.cut_code() else {
             return self.ticket.complete(outcome);
         };
-        if let Ticket::Ring(ticket) = &self.ticket {
+        if let Ticket::Ring(ticket, _) = &self.ticket {
             ticket.complete_first(self.count().into(), outcome);
             ticket.complete_first(1, Err(code));
             return ticket.complete(Err(Code::ABORTED));
@@ -508,7 +530,7 @@ impl Work {
     /// A work that is sent again has started before, and is finished. Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         match &self.ticket {
-            Ticket::Ring(ticket) => !self.repeated.load(Relaxed) && ticket.is_flushed(),
+            Ticket::Ring(ticket, _) => !self.repeated.load(Relaxed) && ticket.is_flushed(),
             Ticket::Socket(_) => false,
         }
     }

@@ -3,9 +3,13 @@
 //! The submission half of queue pairs of contexts: ring entries become works of a connection.
 
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::{atomic::Relaxed, Arc},
-    workqueue::{impl_has_work, WorkItem},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+    workqueue::{self, impl_has_work, new_work, WorkItem},
 };
 
 use super::{builder::WorkBuilder, entry, node_of};
@@ -14,16 +18,19 @@ use crate::{
     kapi::{
         compat::smp_mb,
         defer,
-        timer::{self, TimerCallback},
+        ring::Sqe,
+        timer::{self, Timer, TimerCallback},
     },
     node::Node,
     proto::Code,
     qp::{
-        work::{self, Request, UnpostedWork},
-        CompletedRange, Doorbell, Lookup, Queue, RingPeer, RingTicket, Slot, SqConsumer, BATCH,
+        work::{self, Pool, Recycled, Request, UnpostedWork},
+        CompletedRange, Doorbell, Lookup, Qp, Queue, RingPeer, RingTicket, Slot,
     },
 };
 
+/// Number of entries that are copied, and of completion entries that are reserved, at a time.
+const BATCH: u32 = 32;
 /// Period of the poll timer, in ns. The times in the description of MSG_MORE in
 /// `uapi/linux/superp.h` follow from it.
 const POLL_PERIOD: u64 = 400_000;
@@ -45,7 +52,89 @@ pub(super) enum DoorbellResult {
     Signal,
 }
 
-impl Queue {
+/// State of the thread that fetches submissions.
+struct SqConsumer {
+    /// Private copies of the entries of one batch. There are `BATCH` of them.
+    entries: KVec<Sqe>,
+    /// Copy of `Inflight::watched`, which can be read without its lock.
+    watched: bool,
+    /// Works for reuse. When it is empty, it is exchanged for those of the pool.
+    recycled: KVVec<Recycled>,
+}
+
+/// A queue pair of a context, and what fetches its submissions.
+///
+/// Its locks in their order: `consumer`, the connection's lock, then those of [`Queue`].
+#[pin_data]
+pub(super) struct SendQueue {
+    qp: Arc<Qp>,
+    queue: Arc<Queue>,
+    /// Held while submissions are fetched.
+    #[pin]
+    consumer: Mutex<SqConsumer>,
+    /// Index of the next submission to fetch. Written with `consumer` held.
+    next_sqe: Atomic<u32>,
+    /// The poll timer. It runs after a doorbell with MSG_MORE.
+    #[pin]
+    timer: Timer<SendQueue>,
+    /// `next_sqe` when the poll timer last expired, or `u64::MAX` since the last doorbell. Accessed
+    /// with `Queue::inflight` held.
+    last_polled: Atomic<u64>,
+    #[pin]
+    poll_work: workqueue::Work<SendQueue>,
+    /// Completed works for reuse.
+    pool: Arc<Pool>,
+}
+
+impl SendQueue {
+    /// Returns the idle submission half of `queue`, whose queue pair is `qp`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(qp: Arc<Qp>, queue: Arc<Queue>) -> Result<Arc<SendQueue>> {
+        // CAST: A ring has less than 2^32 entries.
+        let entries = queue.sq().entries() as usize;
+        let consumer = SqConsumer {
+            entries: KVec::from_elem(Sqe::default(), BATCH as usize, GFP_KERNEL_ACCOUNT)?,
+            watched: false,
+            recycled: KVVec::with_capacity(entries, GFP_KERNEL_ACCOUNT)?,
+        };
+        Arc::pin_init(
+            try_pin_init!(SendQueue {
+                qp,
+                queue,
+                consumer <- new_mutex!(consumer, "superp_ring_consumer"),
+                next_sqe: Atomic::new(0),
+                timer <- Timer::new(),
+                last_polled: Atomic::new(u64::MAX),
+                poll_work <- new_work!("superp_ring_poll"),
+                pool: Pool::new(entries)?,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(super) fn qp(&self) -> &Arc<Qp> {
+        &self.qp
+    }
+
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// Closes the queue pair. When this returns, no more completions are written and no more
+    /// messages are received. Process context. Called once, without locks that `Queue::complete`
+    /// takes.
+    pub(super) fn close(&self) {
+        // From here on nothing starts the timer again.
+        self.queue.inflight.lock().closed = true;
+        self.pool.close();
+        self.consumer.lock().recycled = KVVec::new();
+        self.timer.cancel_sync();
+        self.queue.close();
+    }
+
     /// Serves a doorbell: fetches all entries of the submission ring. In the error state all
     /// entries of both rings complete as aborted. `more`: the poll timer looks for the entries that
     /// follow. Process context.
@@ -66,7 +155,7 @@ impl Queue {
                 return DoorbellResult::CqFull;
             }
             let next = self.next_sqe.load(Relaxed);
-            if self.sq.producer() == next || !self.has_valid_producer(next) {
+            if self.queue.sq.producer() == next || !self.has_valid_producer(next) {
                 break;
             }
             if kernel::current!().signal_pending() {
@@ -81,20 +170,20 @@ impl Queue {
     /// Completes the entries of the receive ring as aborted if the queue pair is in the error
     /// state.
     fn flush_if_failed(&self) -> DoorbellResult {
-        if self.inflight.lock().failed && !self.flush_receives() {
+        if self.queue.inflight.lock().failed && !self.queue.flush_receives() {
             return DoorbellResult::CqFull;
         }
         DoorbellResult::Done
     }
 
-    /// Polls the submission ring once. Until [`Queue::unwatch`] the flags of the ring say that the
+    /// Polls the submission ring once. Until [`SendQueue::unwatch`] the flags of the ring say that the
     /// program need not ring. Process context.
     pub(super) fn watch(self: &Arc<Self>, node: &Node) {
         let mut consumer = self.consumer.lock();
         if !consumer.watched {
             self.set_watched(&mut consumer, true);
         }
-        if self.sq.producer() != self.next_sqe.load(Relaxed) {
+        if self.queue.sq.producer() != self.next_sqe.load(Relaxed) {
             // Entries for which the completion queue is full are fetched by a later call.
             self.fetch(node, &mut consumer);
         }
@@ -118,44 +207,44 @@ impl Queue {
     /// Sets whether a thread polls the ring, and shows it to the program.
     fn set_watched(&self, consumer: &mut SqConsumer, watched: bool) {
         consumer.watched = watched;
-        let mut inflight = self.inflight.lock();
+        let mut inflight = self.queue.inflight.lock();
         inflight.watched = watched;
-        self.sq.set_flags(inflight.flags());
+        self.queue.sq.set_flags(inflight.flags());
     }
 
     /// Sets what the program has to do for new entries, and shows it to the program.
     fn set_doorbell(&self, doorbell: Doorbell) {
-        let mut inflight = self.inflight.lock();
+        let mut inflight = self.queue.inflight.lock();
         inflight.doorbell = doorbell;
-        self.sq.set_flags(inflight.flags());
+        self.queue.sq.set_flags(inflight.flags());
     }
 
     /// Starts the poll timer, unless the queue pair is closed or in the error state, and shows the
     /// program that it need not ring.
     fn start_poll_timer(self: &Arc<Self>) {
-        let mut inflight = self.inflight.lock();
+        let mut inflight = self.queue.inflight.lock();
         inflight.doorbell = Doorbell::Required;
         if !inflight.closed && !inflight.failed {
             inflight.doorbell = Doorbell::Timer;
-            inflight.last_polled = None;
+            self.last_polled.store(u64::MAX, Relaxed);
             let now = timer::now();
             self.timer
                 .start_abs(self, now, now.saturating_add(POLL_PERIOD));
         }
-        self.sq.set_flags(inflight.flags());
+        self.queue.sq.set_flags(inflight.flags());
     }
 
     /// Whether the producer index of the ring is in bounds. `next` is the next entry to fetch.
     fn has_valid_producer(&self, next: u32) -> bool {
-        let producer = self.sq.producer();
+        let producer = self.queue.sq.producer();
         self.is_valid_producer(producer, next)
     }
 
     /// Whether `producer` is in bounds: not before `next`, and at most a ring ahead of the oldest
     /// submission that has not completed.
     fn is_valid_producer(&self, producer: u32, next: u32) -> bool {
-        let head = self.inflight.lock().head;
-        let entries = self.sq.entries();
+        let head = self.queue.inflight.lock().head;
+        let entries = self.queue.sq.entries();
         producer.wrapping_sub(next) <= entries && producer.wrapping_sub(head) <= entries
     }
 
@@ -163,23 +252,23 @@ impl Queue {
     /// out of bounds puts the queue pair into the error state. Returns `false` if entries are left
     /// because the completion queue is full.
     fn fetch(self: &Arc<Self>, node: &Node, consumer: &mut SqConsumer) -> bool {
-        let producer = self.sq.producer();
+        let producer = self.queue.sq.producer();
         if !self.is_valid_producer(producer, self.next_sqe.load(Relaxed)) {
-            self.fail();
+            self.queue.fail();
             return true;
         }
-        let peer = *self.peer.lock();
+        let peer = *self.queue.peer.lock();
         let qpn = peer.map_or(0, |peer| peer.qpn);
         let conn = match &peer {
             Some(peer) => connection(node, peer),
             None => Err(Code::NO_QUEUE_PAIR),
         };
-        let mut regions = self.regions.lookup();
+        let mut regions = self.queue.regions.lookup();
         let mut builder = WorkBuilder::new(producer);
         loop {
             let remaining = producer.wrapping_sub(self.next_sqe.load(Relaxed));
             let wanted = remaining.min(BATCH);
-            let reserved = self.send_cq.reserve(wanted);
+            let reserved = self.queue.send_cq.reserve(wanted);
             self.fetch_batch(reserved, consumer, &conn, qpn, &mut regions, &mut builder);
             let is_last = reserved < wanted || reserved == remaining;
             let mut works = builder.take_works(is_last);
@@ -210,14 +299,14 @@ impl Queue {
     ) {
         let first = self.next_sqe.load(Relaxed);
         self.next_sqe.store(first.wrapping_add(n), Relaxed);
-        let mut inflight = self.inflight.lock();
-        let mut failed = inflight.failed;
         if consumer.recycled.is_empty() {
-            core::mem::swap(&mut consumer.recycled, &mut inflight.recycled);
+            self.pool.exchange(&mut consumer.recycled);
         }
+        let mut inflight = self.queue.inflight.lock();
+        let mut failed = inflight.failed;
         for (i, entry) in (0..n).zip(&mut consumer.entries) {
             let index = first.wrapping_add(i);
-            self.sq.read_into(index, entry);
+            self.queue.sq.read_into(index, entry);
             if let Some(slot) = inflight.slot(index) {
                 *slot = Slot {
                     token: entry.token,
@@ -234,7 +323,7 @@ impl Queue {
                 continue;
             }
             let index = first.wrapping_add(i);
-            let segment = |number| self.sq.segment(index, number);
+            let segment = |number| self.queue.sq.segment(index, number);
             let parsed = match conn {
                 _ if failed => Err(Code::ABORTED),
                 Ok(conn) => entry::parse(entry, segment, regions, conn, qpn),
@@ -243,7 +332,7 @@ impl Queue {
             match parsed {
                 Ok((op, local)) => {
                     if op.is_message() {
-                        self.tx_messages.add(1, Relaxed);
+                        self.queue.tx_messages.add(1, Relaxed);
                     }
                     let request = Request {
                         dest: qpn,
@@ -259,8 +348,9 @@ impl Queue {
                         // Without memory the ticket is dropped, which completes the entry as
                         // aborted.
                         None => {
-                            let ticket = RingTicket::new(self, index);
-                            UnpostedWork::new(work::Ticket::Ring(ticket), request)
+                            let ticket = RingTicket::new(&self.queue, index);
+                            let ticket = work::Ticket::Ring(ticket, self.pool.clone());
+                            UnpostedWork::new(ticket, request)
                         }
                     };
                     match (work, pack_key, conn) {
@@ -273,36 +363,37 @@ impl Queue {
                 }
                 Err(code) => {
                     failed = true;
-                    self.complete(&[CompletedRange::one(index, Err(code))], &mut []);
+                    self.queue
+                        .complete(&[CompletedRange::one(index, Err(code))]);
                 }
             }
         }
     }
 
     /// Enters the error state, and completes the entries of both rings as aborted, like
-    /// [`Queue::serve`]. Process context.
+    /// [`SendQueue::serve`]. Process context.
     pub(super) fn fail_and_flush(self: &Arc<Self>, node: &Node) -> DoorbellResult {
-        self.fail();
+        self.queue.fail();
         self.serve(node, false)
     }
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Queue { self.poll_work }
+    impl HasWork<Self> for SendQueue { self.poll_work }
 }
 
-impl TimerCallback for Queue {
+impl TimerCallback for SendQueue {
     /// The poll timer has expired. If a doorbell came during the last period, it is started again.
     /// Otherwise the program must ring from now on, and entries that are in the ring already are
     /// fetched by the workqueue, since this is softirq.
     fn expired(this: &Arc<Self>) {
-        let mut inflight = this.inflight.lock();
+        let mut inflight = this.queue.inflight.lock();
         if inflight.doorbell != Doorbell::Timer || inflight.closed {
             return;
         }
         let next = this.next_sqe.load(Relaxed);
-        if inflight.last_polled != Some(next) {
-            inflight.last_polled = Some(next);
+        if this.last_polled.load(Relaxed) != u64::from(next) {
+            this.last_polled.store(next.into(), Relaxed);
             let now = timer::now();
             this.timer
                 .start_abs(this, now, now.saturating_add(POLL_PERIOD));
@@ -310,31 +401,31 @@ impl TimerCallback for Queue {
         }
         // No doorbell came during the last period.
         inflight.doorbell = Doorbell::Required;
-        this.sq.set_flags(inflight.flags());
+        this.queue.sq.set_flags(inflight.flags());
         drop(inflight);
         // The program stores the producer index and then loads the flags, which were stored above.
         // Either the program sees the new flags, or this loads the new producer index.
         smp_mb();
-        if this.sq.producer() != next {
+        if this.queue.sq.producer() != next {
             // This fails if the work is queued already.
             let _ = defer::queue().enqueue(this.clone());
         }
     }
 }
 
-impl WorkItem for Queue {
-    type Pointer = Arc<Queue>;
+impl WorkItem for SendQueue {
+    type Pointer = Arc<SendQueue>;
 
     /// Fetches entries for which the program did not ring, in process context.
-    fn run(this: Arc<Queue>) {
-        let Some(node) = node_of(&this.page) else {
+    fn run(this: Arc<SendQueue>) {
+        let Some(node) = node_of(&this.queue.page) else {
             return;
         };
         let mut consumer = this.consumer.lock();
-        let closed = this.inflight.lock().closed;
+        let closed = this.queue.inflight.lock().closed;
         if !closed && !this.fetch(&node, &mut consumer) {
             // The completion queue is full. The next doorbell fetches the rest.
-            this.page.set_doorbell(this.id);
+            this.queue.page.set_doorbell(this.queue.id);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         sock::{Reserve, Sock},
     },
     proto::Code,
-    qp::{error_of, work::RetryPolicy},
+    qp::{error_of, RetryPolicy},
 };
 
 /// Fields of `struct superp_completion` that are known when the request is posted.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tickets of ring submissions, and completions in batches.
+//! Tickets of ring submissions.
 
 use kernel::{
-    list::ListArc,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
@@ -12,10 +11,7 @@ use kernel::{
 };
 
 use super::Queue;
-use crate::{
-    proto::Code,
-    qp::work::{self, Recycled, RetryPolicy, Work},
-};
+use crate::{proto::Code, qp::RetryPolicy};
 
 /// Consecutive submissions that have ended with the same outcome.
 #[derive(Copy, Clone)]
@@ -27,7 +23,7 @@ pub(crate) struct CompletedRange {
 }
 
 impl CompletedRange {
-    const NONE: CompletedRange = CompletedRange {
+    pub(crate) const NONE: CompletedRange = CompletedRange {
         first: 0,
         count: 0,
         outcome: Ok(()),
@@ -77,7 +73,7 @@ impl Ticket {
 
     /// Removes up to `n` submissions from the front, with their outcome. `None`: all have
     /// completed.
-    fn pop_range(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
+    pub(crate) fn pop_range(&self, n: u32, outcome: Result<(), Code>) -> Option<CompletedRange> {
         let (first, remaining) = (self.first.load(Relaxed), self.count.load(Relaxed));
         let count = remaining.min(n);
         self.first.store(first.wrapping_add(count), Relaxed);
@@ -99,8 +95,12 @@ impl Ticket {
     /// connection's lock may be held.
     pub(crate) fn complete_first(&self, n: u32, outcome: Result<(), Code>) {
         if let Some(range) = self.pop_range(n, outcome) {
-            self.queue.complete(&[range], &mut []);
+            self.queue.complete(&[range]);
         }
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// A value that identifies the queue pair while it has works under way. Any context.
@@ -115,7 +115,7 @@ impl Ticket {
             .flush_after(self.first.load(Relaxed).wrapping_add(n));
     }
 
-    /// Whether an earlier submission has failed, see [`Work::is_flushed`]. Any context.
+    /// Whether an earlier submission has failed, see [`Work::is_flushed`](crate::qp::work::Work::is_flushed). Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         self.queue.is_flushed(self.first.load(Relaxed))
     }
@@ -129,84 +129,5 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.complete(Err(Code::ABORTED));
-    }
-}
-
-/// Largest number of works in a batch.
-const RANGES_MAX: usize = 16;
-
-/// Completes works of one queue pair together, under one hold of its lock. It flushes itself when
-/// it is full, when a work of another queue pair is added, and when it is dropped.
-pub(crate) struct CompletionBatch {
-    queue: Option<Arc<Queue>>,
-    ranges: [CompletedRange; RANGES_MAX],
-    recycled: [Option<Recycled>; RANGES_MAX],
-    count: usize,
-}
-
-impl CompletionBatch {
-    /// Returns an empty batch.
-    pub(crate) fn new() -> Self {
-        CompletionBatch {
-            queue: None,
-            ranges: [CompletedRange::NONE; RANGES_MAX],
-            recycled: [const { None }; RANGES_MAX],
-            count: 0,
-        }
-    }
-
-    /// Completes a ring work alone. Any context up to softirq. A connection's lock may be held.
-    pub(crate) fn complete_one(work: ListArc<Work>, outcome: Result<(), Code>) {
-        let work::Ticket::Ring(ticket) = &work.ticket else {
-            return;
-        };
-        if let Some(range) = ticket.pop_range(u32::MAX, outcome) {
-            let queue = ticket.queue.clone();
-            queue.complete(&[range], &mut [Work::recycle(work)]);
-        }
-    }
-
-    /// Adds a ring work, which completes by the time the batch is dropped. Any context up to
-    /// softirq. A connection's lock may be held.
-    pub(crate) fn add(&mut self, work: ListArc<Work>, outcome: Result<(), Code>) {
-        let work::Ticket::Ring(ticket) = &work.ticket else {
-            return;
-        };
-        let Some(range) = ticket.pop_range(u32::MAX, outcome) else {
-            return;
-        };
-        let queue = self.queue.as_ref();
-        if self.count >= RANGES_MAX || !queue.is_some_and(|queue| Arc::ptr_eq(queue, &ticket.queue))
-        {
-            self.flush();
-            self.queue = Some(ticket.queue.clone());
-        }
-        let slots = (
-            self.ranges.get_mut(self.count),
-            self.recycled.get_mut(self.count),
-        );
-        if let (Some(slot), Some(recycled)) = slots {
-            *slot = range;
-            *recycled = Work::recycle(work);
-            self.count = self.count.saturating_add(1);
-        }
-    }
-
-    /// Completes the works in the batch.
-    fn flush(&mut self) {
-        let count = self.count;
-        let batch = (self.ranges.get(..count), self.recycled.get_mut(..count));
-        if let (Some(queue), (Some(ranges @ [_, ..]), Some(recycled))) = (&self.queue, batch) {
-            queue.complete(ranges, recycled);
-            // Frees the works that a closed queue pair did not take.
-            recycled.fill_with(|| None);
-        }
-        self.count = 0;
-    }
-}
-
-impl Drop for CompletionBatch {
-    fn drop(&mut self) {
-        self.flush();
     }
 }
