@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Bitmaps: over a sliding window of PSNs, and over the Seqnos of each transaction.
+//! Bitmaps: one over a sliding window of PSNs, and one over the Seqnos of each transaction.
 
 use super::slab::Slabs;
 
-/// Bits of the bitmap on the wire.
+/// Number of bits in the SACK bitmap on the wire.
 pub(super) const SACK_BITS: u32 = 32;
 
-/// A bit for each number of a window that slides.
+/// A bit for each number of a sliding window.
 ///
-/// The bit of a number stays where it is while the window moves, so sliding is clearing what falls
-/// out, not shifting. There are at least 32 bits more than the window has numbers, so that 32 bits can
-/// be read from anywhere inside it.
+/// The position of a number's bit does not depend on the base. Sliding the window therefore clears
+/// the bits that leave it, and shifts none. The bitmap has at least 32 bits more than the window
+/// has numbers, so that [`Self::bits`] can read 32 bits from any number in the window.
 ///
-/// Invariant: bits of numbers outside `base .. base + window` are clear.
+/// # Invariants
+///
+/// Bits of numbers outside `base .. base + window` are clear.
 pub(super) struct Bitmap<A: Slabs> {
     words: A::Slab<u64>,
     mask: u32,
@@ -20,7 +22,7 @@ pub(super) struct Bitmap<A: Slabs> {
 }
 
 impl<A: Slabs> Bitmap<A> {
-    /// A clear bitmap for `window` numbers from `base`.
+    /// Allocates a bitmap for `window` numbers from `base` on. All bits are clear.
     pub(super) fn new(window: u32, base: u32) -> Option<Self> {
         let bits = window
             .checked_add(SACK_BITS)?
@@ -57,7 +59,7 @@ impl<A: Slabs> Bitmap<A> {
         }
     }
 
-    /// The 32 bits from `seq` on, that of `seq` lowest.
+    /// Returns the bits of the 32 numbers from `seq` on. Bit 0 is that of `seq`.
     pub(super) fn bits(&self, seq: u32) -> u32 {
         let shift = seq % u64::BITS;
         let low = self.word(seq) >> shift;
@@ -65,7 +67,7 @@ impl<A: Slabs> Bitmap<A> {
             .word(seq.wrapping_add(SACK_BITS))
             .checked_shl(u64::BITS.wrapping_sub(shift))
             .unwrap_or(0);
-        // The second word is the first again when all 32 bits are in one.
+        // If one word has all 32 bits, `high` comes from that same word and must not be used.
         if shift > u64::BITS - SACK_BITS {
             (low | high) as u32
         } else {
@@ -73,7 +75,8 @@ impl<A: Slabs> Bitmap<A> {
         }
     }
 
-    /// Sets the bits from `seq` on that are set in `bits`; all must be in the window.
+    /// Sets the bit of `seq + i` for each bit `i` that is set in `bits`. All these numbers must be
+    /// in the window.
     pub(super) fn or(&mut self, seq: u32, bits: u32) {
         let shift = seq % u64::BITS;
         let bits = u64::from(bits);
@@ -102,24 +105,24 @@ impl<A: Slabs> Bitmap<A> {
         run
     }
 
-    /// Slides the window by `n` numbers, in a bitmap without any.
-    pub(super) fn pass(&mut self, n: u32) {
+    /// Slides the window by `n` numbers. No bit of the bitmap may be set.
+    pub(super) fn advance_empty(&mut self, n: u32) {
         self.base = self.base.wrapping_add(n);
     }
 
-    /// Slides the window by `n` numbers, at most its size.
+    /// Slides the window by `n` numbers, at most its size, and clears their bits.
     pub(super) fn advance(&mut self, n: u32) {
-        let mut left = n;
-        while left > 0 {
+        let mut remaining = n;
+        while remaining > 0 {
             let shift = self.base % u64::BITS;
-            let step = left.min(u64::BITS.wrapping_sub(shift));
+            let step = remaining.min(u64::BITS.wrapping_sub(shift));
             let ones = u64::MAX >> u64::BITS.wrapping_sub(step);
             let base = self.base;
             if let Some(word) = self.word_mut(base) {
                 *word &= !(ones << shift);
             }
             self.base = base.wrapping_add(step);
-            left = left.wrapping_sub(step);
+            remaining = remaining.wrapping_sub(step);
         }
     }
 
@@ -134,14 +137,14 @@ impl<A: Slabs> Bitmap<A> {
     }
 }
 
-/// For each slot of a transaction window a bit for each Seqno that may be received [proto 4.2].
+/// Received Seqnos: a bitmap for each slot of a transaction window [proto 4.2].
 pub(super) struct SeqnoBitmaps<A: Slabs> {
     words: A::Slab<u64>,
     words_per_slot: usize,
 }
 
 impl<A: Slabs> SeqnoBitmaps<A> {
-    /// Clear bitmaps for `slots` slots of Seqnos 0 to `max_packets` - 1.
+    /// Allocates clear bitmaps for `slots` slots, each for Seqnos 0 to `max_packets - 1`.
     pub(super) fn new(slots: usize, max_packets: u32) -> Option<Self> {
         let words_per_slot = max_packets.div_ceil(u64::BITS) as usize;
         Some(Self {
@@ -150,37 +153,38 @@ impl<A: Slabs> SeqnoBitmaps<A> {
         })
     }
 
-    /// Whether any of `count` Seqnos from `seqno` on was received in `slot`.
+    /// Whether `slot` received any of the `count` Seqnos from `seqno` on.
     pub(super) fn any(&self, slot: u16, seqno: u16, count: u16) -> bool {
         let bits = |word: usize| self.words.get(word).copied().unwrap_or(0);
-        self.each(slot, seqno, count)
+        self.masks(slot, seqno, count)
             .any(|(word, mask)| bits(word) & mask != 0)
     }
 
-    /// Notes that `count` Seqnos from `seqno` on were received in `slot`.
+    /// Records that `slot` received the `count` Seqnos from `seqno` on.
     pub(super) fn set(&mut self, slot: u16, seqno: u16, count: u16) {
-        for (index, mask) in self.each(slot, seqno, count) {
+        for (index, mask) in self.masks(slot, seqno, count) {
             if let Some(word) = self.words.get_mut(index) {
                 *word |= mask;
             }
         }
     }
 
-    /// The words that have `count` Seqnos from `seqno` on, and which bits of each.
-    fn each(&self, slot: u16, seqno: u16, count: u16) -> impl Iterator<Item = (usize, u64)> {
+    /// The bits of the `count` Seqnos from `seqno` on, as pairs of a word's index and a mask.
+    fn masks(&self, slot: u16, seqno: u16, count: u16) -> impl Iterator<Item = (usize, u64)> {
         let mut index = self.index(slot, seqno);
-        let (mut shift, mut left) = (u32::from(seqno) % u64::BITS, u32::from(count));
+        let (mut shift, mut remaining) = (u32::from(seqno) % u64::BITS, u32::from(count));
         core::iter::from_fn(move || {
-            let bits = left.min(u64::BITS.wrapping_sub(shift));
+            let bits = remaining.min(u64::BITS.wrapping_sub(shift));
+            // The shift by all 64 bits, when nothing remains, is `None` and ends the iteration.
             let ones = u64::MAX.checked_shr(u64::BITS.wrapping_sub(bits))?;
             let word = (index, ones << shift);
-            left = left.wrapping_sub(bits);
+            remaining = remaining.wrapping_sub(bits);
             (index, shift) = (index.wrapping_add(1), 0);
             Some(word)
         })
     }
 
-    /// Forgets what was received in `slot`.
+    /// Clears the bitmap of `slot`.
     pub(super) fn reset(&mut self, slot: u16) {
         let start = self.index(slot, 0);
         let end = start.saturating_add(self.words_per_slot);

@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! How the packets that a node can take in at a time are divided over its connections.
+//! Receive budget of a node: the packets that its peers may have under way, shared by connections.
 
 /// How a budget is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {
-    /// Every connection has an equal part, whether it uses it or not: the sum of all windows never
-    /// exceeds the budget, as long as that has a packet for each.
+    /// Every connection has an equal part, whether it is active or not. The sum of all windows
+    /// never exceeds the budget, unless there are more connections than packets.
     Static,
-    /// Equal parts for the connections that were active recently, one packet for each of the others,
-    /// so that it can become active. What those may send comes on top.
+    /// The connections that were active recently have equal parts. Each of the others has one
+    /// packet, on top of the budget, so that its peer can send and it becomes active.
     Dynamic,
 }
 
 /// The receive budget of a node, in packets.
 ///
-/// Its shares are for [`super::Connection::set_receive_limit`]. A share is one packet at least, so
-/// more connections than packets exceed the budget.
+/// The owner passes a connection's share to [`super::Connection::set_receive_limit`]. A share is at
+/// least one packet, so a node with more connections than packets exceeds its budget.
 ///
-/// Time is cut into periods of fixed length. Recently is in the present period or the one before.
+/// Time is divided into periods of fixed length. A connection is active if a packet with content
+/// arrived for it in the current period or in the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveBudget {
     packets: u32,
     partition: Partition,
     period_ns: u64,
     connections: u32,
-    /// The present period.
+    /// Number of the current period.
     period: u64,
-    /// Connections active in the present period, and in the one before but not in the present.
+    /// Number of connections active in the current period; number active in the period before, but
+    /// not in the current one.
     active: [u32; 2],
 }
 
-/// What a budget remembers of a connection: the period in which it was last active.
+/// The period in which a connection was last active; `None` if it never was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity(Option<u64>);
 
 impl ReceiveBudget {
-    /// A budget of `packets` for no connections yet, with periods of `period_ns` (0 counts as 1).
+    /// Creates a budget of `packets` without connections. A period has `period_ns` ns, at least 1.
     pub fn new(packets: u32, partition: Partition, period_ns: u64) -> Self {
         Self {
             packets,
@@ -47,54 +49,55 @@ impl ReceiveBudget {
         }
     }
 
-    /// Changes what there is to share, and how.
+    /// Changes the size of the budget and how it is divided.
     pub fn configure(&mut self, packets: u32, partition: Partition) {
         self.packets = packets;
         self.partition = partition;
     }
 
-    /// A connection is created.
+    /// Adds a new connection.
     pub fn join(&mut self) -> Activity {
         self.connections = self.connections.saturating_add(1);
         Activity::default()
     }
 
-    /// A connection that joined is gone.
+    /// Removes a connection.
     pub fn leave(&mut self, activity: Activity) {
         self.connections = self.connections.saturating_sub(1);
-        self.forget(activity);
+        self.uncount(activity);
     }
 
-    /// A packet with content came for a connection at `now`, in ns of a monotonic clock.
+    /// Records that a packet with content arrived for a connection at `now`, in ns of a monotonic
+    /// clock.
     pub fn received(&mut self, now: u64, activity: &mut Activity) {
         self.advance(now);
         if activity.0 == Some(self.period) {
             return;
         }
-        self.forget(*activity);
-        let [present, _] = &mut self.active;
-        *present = present.saturating_add(1);
+        self.uncount(*activity);
+        let [current, _] = &mut self.active;
+        *current = current.saturating_add(1);
         activity.0 = Some(self.period);
     }
 
-    /// Packets that a connection may be sent at `now`, 1 or more.
+    /// The share of a connection at `now`, in packets; at least 1.
     pub fn share(&mut self, now: u64, activity: Activity) -> u32 {
         self.advance(now);
-        let among = match self.partition {
+        let sharers = match self.partition {
             Partition::Static => self.connections,
             Partition::Dynamic if self.index(activity).is_none() => return 1,
             Partition::Dynamic => self.active(),
         };
-        self.packets.checked_div(among).unwrap_or(0).max(1)
+        self.packets.checked_div(sharers).unwrap_or(0).max(1)
     }
 
-    /// Connections that were active recently.
+    /// Number of active connections.
     fn active(&self) -> u32 {
-        let [present, before] = self.active;
-        present.saturating_add(before)
+        let [current, previous] = self.active;
+        current.saturating_add(previous)
     }
 
-    /// Which of the counts in `active` a connection is in.
+    /// Index of the count in `active` that includes a connection; `None` if it is not active.
     fn index(&self, activity: Activity) -> Option<usize> {
         match self.period.checked_sub(activity.0?)? {
             0 => Some(0),
@@ -103,15 +106,15 @@ impl ReceiveBudget {
         }
     }
 
-    /// Takes a connection out of the counts.
-    fn forget(&mut self, activity: Activity) {
+    /// Removes a connection from the counts in `active`.
+    fn uncount(&mut self, activity: Activity) {
         let count = self.index(activity).and_then(|i| self.active.get_mut(i));
         if let Some(count) = count {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Goes to the period of `now`; time does not go back.
+    /// Enters the period of `now`. A `now` in an earlier period has no effect.
     fn advance(&mut self, now: u64) {
         let period = now.checked_div(self.period_ns).unwrap_or(0);
         match period.saturating_sub(self.period) {
@@ -156,7 +159,8 @@ mod tests {
         }
         assert_eq!([0, 1, 2, 3].map(|i| budget.share(1900, all[i])), [25; 4]);
         assert_eq!(budget.share(1900, all[4]), 1);
-        // The first was active in the period before: once, not twice, also when it is so again.
+        // The first connection was active in the period before. It counts once when it becomes
+        // active again.
         budget.received(1950, &mut all[0]);
         assert_eq!(budget.share(1950, all[0]), 25);
         budget.leave(all[3]);
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(budget.share(2000, all[1]), 100);
         assert_eq!(budget.share(2000, all[0]), 1);
         assert_eq!(budget.share(90_000, all[1]), 1);
-        // Who leaves later than it was active takes nothing from the others.
+        // A connection that leaves after its activity expired does not reduce the counts.
         budget.received(90_000, &mut all[0]);
         budget.leave(all[1]);
         assert_eq!(budget.share(90_000, all[0]), 100);

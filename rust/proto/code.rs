@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Error codes of transactions: the one table [proto 4.7].
+//! Table of the error codes of transactions [proto 4.7].
 
 use core::fmt;
 
-/// Why a transaction failed: what a Transaction Error carries, or what this end found by itself.
+/// Why a transaction failed: the code of a Transaction Error, or a local reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code {
     /// Kind of failure.
     pub major: u16,
-    /// Refinement, 0 when there is nothing to add.
+    /// Detail of the major code; 0 for none.
     pub minor: u16,
 }
 
@@ -18,13 +18,13 @@ macro_rules! codes {
             $($(#[doc = $doc])+ pub const $konst: Self = Self { major: $major, minor: $minor };)+
         }
 
-        /// Every code with its name for people, ordered by major and minor.
+        /// Every code with its display name, ordered by major and minor.
         pub const CODES: &[(Code, &str)] = &[$((Code::$konst, $name)),+];
     };
 }
 
 codes! {
-    /// The operation or the answer makes no sense.
+    /// The operation or the answer is malformed.
     MALFORMED = 1, 0, "malformed";
     /// An offset or a length contradicts the message's length.
     MALFORMED_LENGTH = 1, 1, "malformed: length";
@@ -37,53 +37,54 @@ codes! {
     /// A data block is under 16 bytes.
     MALFORMED_BLOCK = 1, 5, "malformed: block under 16 bytes";
 
-    /// No such operation code.
+    /// This implementation does not know the opcode.
     UNKNOWN_OPCODE = 2, 0, "unknown opcode";
-    /// The operation code is an extension that this connection was created without.
+    /// The opcode is an extension, and this connection does not accept extensions.
     EXTENSION_NOT_ENABLED = 2, 1, "unknown opcode: extension not enabled";
 
-    /// Access refused.
+    /// Access to memory is refused.
     ACCESS = 3, 0, "access refused";
     /// No region or receive context has this key.
     ACCESS_KEY = 3, 1, "access refused: no such key";
-    /// The bytes are not all inside the region.
+    /// Some of the bytes are outside the region.
     ACCESS_BOUNDS = 3, 2, "access refused: out of bounds";
     /// The region does not allow this kind of operation.
     ACCESS_PERMISSION = 3, 3, "access refused: permission";
-    /// Region and connection are of different partitions.
+    /// Region and connection belong to different partitions.
     ACCESS_PARTITION = 3, 4, "access refused: partition";
 
     /// The receiver has no buffer for the message.
     NO_RECEIVE_BUFFER = 4, 0, "no receive buffer";
     /// The message is longer than the receive buffer.
     RECEIVE_BUFFER_TOO_SHORT = 4, 1, "receive buffer too short";
-    /// An earlier message of the same run was refused, so this one is too.
+    /// An earlier message to the queue pair was refused, and none with `start` came since.
     RECEIVE_AFTER_REFUSAL = 4, 2, "follows a refused message";
 
-    /// No such queue pair.
+    /// No queue pair has this number.
     NO_QUEUE_PAIR = 5, 0, "no such queue pair";
 
     /// The target lacks resources.
     RESOURCES = 6, 0, "out of resources";
-    /// More reads in the transaction than the target keeps.
+    /// The target has no free entry for another read.
     RESOURCES_READS = 6, 1, "out of resources: too many reads";
-    /// The request has more packets than tal_max_pkt_per_trans.
+    /// The request has more packets than `tal_max_pkt_per_trans`.
     RESOURCES_PACKETS = 6, 2, "out of resources: too many packets";
-    /// The answer would take more packets than tal_max_pkt_per_trans.
+    /// The reply would need more packets than `tal_max_pkt_per_trans`.
     RESOURCES_REPLY = 6, 3, "out of resources: reply too long";
 
-    /// The transaction was given up.
+    /// The transaction was aborted.
     ABORTED = 7, 0, "aborted";
     /// The connection was stopped.
     ABORTED_STOPPED = 7, 1, "aborted: connection stopped";
     /// The connection broke: the peer does not answer.
     ABORTED_BROKEN = 7, 2, "aborted: connection broken";
-    /// The transaction took longer than tal_transaction_timeout.
+    /// The transaction took longer than `tal_transaction_timeout`.
     ABORTED_TIMEOUT = 7, 3, "aborted: transaction timeout";
 }
 
 impl Code {
-    /// Name for people: the exact one, else that of the major code, else "unknown error".
+    /// Display name of the code. A code without a name has that of its major code, or "unknown
+    /// error".
     pub fn name(self) -> &'static str {
         let major = Self { minor: 0, ..self };
         let find = |code| CODES.iter().find(|entry| entry.0 == code);

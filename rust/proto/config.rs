@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What a connection is created with.
+//! Configuration of a connection.
 
 use super::params::{self, ConfigError, Param};
 use super::pdl::{REUSE_TIME, RTO_MAX};
 
-/// Packet size limits: the least holds the largest header and some blocks, the most is what the
-/// length arithmetic of an encapsulation can carry.
+/// Range of a packet's size. The minimum holds the largest header and some blocks. The maximum is
+/// the largest 16-bit length, which is what an encapsulation can carry.
 pub(super) const MTU: Param = Param {
     name: "mtu",
     min: 128,
@@ -15,20 +15,22 @@ pub(super) const MTU: Param = Param {
     doc: "Bytes from the Packet Delivery header to the end of a packet",
 };
 
-/// Nothing but a transaction's timer finds out that a lite connection has lost something.
+/// Range of `tal_transaction_timeout` for SUPERp-lite. It excludes 0 (no limit), because only the
+/// timer of a transaction detects that a packet of a lite connection was lost [proto 6].
 const LITE_TIMEOUT: Param = Param {
     min: 1,
     ..params::TAL_TRANSACTION_TIMEOUT
 };
 
-/// Whether the extension opcodes may be sent and are accepted [proto 7].
+/// Use of the extension opcodes [proto 7].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extensions {
-    /// Neither. Nothing but version 0.4 of the protocol goes over the wire.
+    /// The connection neither sends nor accepts them: it speaks version 0.4 only.
     Off,
-    /// Both, whatever the peer says.
+    /// The connection sends and accepts them, whatever the peer announces.
     On,
-    /// Both if the peer's packets say that it has them, else neither. Requests wait for the first.
+    /// The connection accepts them. It sends them if the peer's first packet announces them.
+    /// Requests wait for that packet.
     Auto,
 }
 
@@ -41,28 +43,29 @@ impl From<bool> for Extensions {
     }
 }
 
-/// Configuration of one connection. The parameters named after the spec's have its meaning, see
-/// [`params`]; both ends of a connection should be given the same values.
+/// Configuration of one connection. Fields without a comment are parameters of the specification,
+/// see [`params`]. Both ends of a connection should have the same values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The spec's parameters are documented in params.rs, once.
+#[allow(missing_docs)] // params.rs documents the parameters of the specification.
 pub struct Config {
-    /// The peer's connection identifier: DCID of every packet sent.
+    /// The peer's connection identifier: the DCID of every packet sent.
     pub remote_cid: u16,
     /// Bytes from the first SUPERp header to the end of the largest packet sent, 128..=65535.
     pub mtu: u32,
     /// SUPERp-lite: no Packet Delivery Layer, over a path that loses nothing and keeps order
     /// [proto 6]. `tal_transaction_timeout` must not be 0 then.
     pub lite: bool,
-    /// Packets sent are delivered by the peer in the order of their PSN.
+    /// The peer delivers the packets of this end in the order of their PSNs.
     pub ordered_tx: bool,
-    /// Packets received are delivered in the order of their PSN.
+    /// This end delivers received packets in the order of their PSNs.
     pub ordered_rx: bool,
-    /// The extension opcodes [proto 7]. `Auto` is `Off` for SUPERp-lite, which cannot ask its peer.
+    /// Use of the extension opcodes [proto 7]. SUPERp-lite cannot ask its peer, so `Auto` means
+    /// `Off` there.
     pub ext: Extensions,
-    /// First PSN, of both directions. Both ends must agree; a successor's lies where no packet of its
-    /// predecessor can [proto 3.19].
+    /// First PSN of both directions. Both ends must have the same. After a reset it must be outside
+    /// the range that packets of the previous life can have [proto 3.19].
     pub start_psn: u32,
-    /// First XID, of both directions. Both ends must agree.
+    /// First XID of both directions. Both ends must have the same.
     pub start_xid: u16,
     pub pdl_retrans_time_out: u64,
     pub pdl_rtx_time_win: u64,
@@ -76,7 +79,7 @@ pub struct Config {
     pub tal_trans_window: u32,
     pub tal_max_pkt_per_trans: u32,
     pub tal_max_ops_per_pkt: u32,
-    /// In units of 10 ns; 0 for none.
+    /// In units of 10 ns; 0 for no limit.
     pub tal_transaction_timeout: u64,
 }
 
@@ -111,7 +114,11 @@ impl Default for Config {
 macro_rules! fields {
     ($($konst:ident = $field:ident: $ty:ty;)+) => {
         impl Config {
-            /// Checks every value against its range; names the first that is outside.
+            /// Checks that every value is in its range.
+            ///
+            /// # Errors
+            ///
+            /// [`ConfigError`] names the first value that is not.
             pub fn validate(&self) -> Result<(), ConfigError> {
                 MTU.check(self.mtu.into())?;
                 if self.lite {
@@ -121,7 +128,8 @@ macro_rules! fields {
                 Ok(())
             }
 
-            /// The value of `PARAMS[index]`; `None` for one that is not a connection's.
+            /// Returns the value of `PARAMS[index]`, or `None` if connections do not have that
+            /// parameter.
             pub fn param(&self, index: usize) -> Option<u64> {
                 let name = params::PARAMS.get(index)?.name;
                 $(if name == params::$konst.name {
@@ -130,8 +138,9 @@ macro_rules! fields {
                 None
             }
 
-            /// Sets `PARAMS[index]` without checking the range, which [`Self::validate`] does; false
-            /// for one that is not a connection's, or a value that its type cannot hold.
+            /// Sets `PARAMS[index]`. [`Self::validate`] checks the range, not this function.
+            /// Returns false if connections do not have the parameter, or if its type cannot hold
+            /// `value`.
             pub fn set_param(&mut self, index: usize, value: u64) -> bool {
                 let Some(param) = params::PARAMS.get(index) else {
                     return false;
@@ -162,9 +171,9 @@ fields! {
 }
 
 impl Config {
-    /// Time in ns for which the identifier of this connection is kept back when it is removed
-    /// [proto 3.20]: the life of the last packet that the peer hears of, the time for which it then
-    /// sends again, and the life of the last of those packets.
+    /// Time in ns for which the identifier of this connection is not chosen again after its removal
+    /// [proto 3.20]. The last packet of this end may reach the peer one packet life later. Then the
+    /// peer retransmits until it gives up, and its last packet lives for one packet life.
     pub fn quarantine_time(&self) -> u64 {
         let timeouts = u64::from(self.pdl_max_rtx).saturating_add(1);
         let timeout = self.pdl_retrans_time_out.max(RTO_MAX);
@@ -174,7 +183,7 @@ impl Config {
             .saturating_add(timeouts.saturating_mul(timeout))
     }
 
-    /// The receive window that is advertised: never more than is stored.
+    /// Receive window to advertise, in packets: at most what the window can store.
     pub(super) fn receive_window(&self) -> u32 {
         self.pdl_receive_win.min(self.pdl_window_size)
     }

@@ -1,91 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What the owner of a connection is told.
+//! Events, results and states of a connection.
 
 use super::code::Code;
 use super::drop_reason::DropReason;
 
-/// Something that happened to a connection.
+/// An event of a connection, from [`super::Connection::poll_event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A submitted transaction is over; told once for each. Its XID may be used again from now on.
+    /// A submitted transaction is over. Each transaction has exactly one such event. Afterwards its
+    /// XID may be used again.
     Completed {
-        /// What `submit` returned.
+        /// The XID that `submit` returned.
         xid: u16,
-        /// What was given to `submit`.
+        /// The token of the request.
         token: u64,
-        /// Success, or why not.
+        /// Success, or why the transaction failed.
         result: Result<(), Code>,
-        /// Of an atomic that succeeded: what was in memory before.
+        /// Value in memory before an atomic that succeeded; `None` for all other transactions.
         original: Option<u64>,
-        /// Which operation the peer refused, of a request with several.
+        /// Index of the operation that the peer refused. `None` unless the request has several.
         failed_op: Option<u32>,
     },
-    /// `submit` refused for lack of room, and there is room now.
+    /// `submit` refused a request with `WindowFull`, and may succeed now.
     Writable,
-    /// An error of the peer that the connection manager must hear of.
+    /// The peer broke a rule, and the connection manager must know it.
     Report(Report),
-    /// The connection is broken; transactions under way complete with an error.
+    /// The connection is broken. Transactions under way complete with an error.
     Broken(BrokenCause),
-    /// Last NULL has been acknowledged both ways: nothing is under way any more.
+    /// Both ends acknowledged the other's Last NULL: no transaction is under way.
     Drained,
 }
 
-/// An offending value of the peer.
+/// A value of a received packet that is against the rules, and the range of valid values.
+///
+/// `XidCompleted`, `EarlyReply` and `ReplyMismatch` report an XID inside the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong.
+    /// The rule that was broken.
     pub reason: DropReason,
-    /// The offending value: PSN, ACK PSN, XID, Seqno or opcode, as the reason says.
+    /// The value: a PSN, ACK PSN, XID, ACK XID, Seqno or opcode, or the bytes of a short block,
+    /// depending on `reason`.
     pub value: u32,
-    /// First value that would have been in order.
+    /// First valid value. `low` and `high` are 0 for `PsnReused`.
     pub low: u32,
-    /// First value after `low` that would not have been.
+    /// First value beyond the valid ones.
     pub high: u32,
 }
 
 /// Why a connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokenCause {
-    /// The peer does not acknowledge this PSN [proto 3.14].
+    /// The peer does not acknowledge a packet [proto 3.14].
     PeerDead {
-        /// The packet.
+        /// PSN of the packet.
         psn: u32,
     },
-    /// This transaction took longer than tal_transaction_timeout.
+    /// A transaction took longer than `tal_transaction_timeout`.
     TransactionTimeout {
-        /// The transaction.
+        /// XID of the transaction.
         xid: u16,
     },
 }
 
-/// What became of a received packet.
+/// What a connection did with a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Delivered to the transaction layer.
     Delivered,
-    /// In the window above a hole of an ordered connection: the owner keeps the packet in slot
-    /// `slot` (PSN modulo `psn_slots()`) until `next_release()` names it.
+    /// The packet is above a hole of an ordered connection. The owner stores it in slot `slot` of
+    /// its table until `next_release()` returns that slot.
     Held {
-        /// Index into the owner's table.
+        /// PSN modulo `psn_slots()`.
         slot: usize,
     },
-    /// An old packet, or one that had come before. Its acknowledgements counted.
+    /// The packet is old, or arrived before. Only its acknowledgement fields were used.
     Duplicate,
-    /// Nothing but acknowledgements.
+    /// The packet has acknowledgements only.
     AckOnly,
-    /// Thrown away, at either layer.
+    /// The Packet Delivery Layer or the Transaction Layer dropped the packet.
     Dropped(DropReason),
 }
 
-/// State of a connection.
+/// State of a connection. `Broken` and `Stopped` are final: nothing is sent or accepted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Takes new transactions.
+    /// The connection accepts requests. `submit` of a Last NULL moves it to `ShuttingDown`.
     Open,
-    /// Last NULL has been submitted: finishes what is under way.
+    /// A Last NULL has been submitted. Requests are refused, and transactions under way go on.
     ShuttingDown,
-    /// Given up because of the peer.
+    /// The connection ended with `Event::Broken`, from `Open` or `ShuttingDown`.
     Broken,
-    /// Ended by `stop()`.
+    /// `stop()` ended the connection, from `Open` or `ShuttingDown`.
     Stopped,
 }

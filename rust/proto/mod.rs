@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! SUPERp: the protocol and nothing else.
+//! The SUPERp protocol core.
 //!
-//! No I/O, no clock, no allocation outside [`Connection::new`], no `unsafe`, and no operation that
-//! can panic on anything a packet or a caller brings. The same files are compiled into the kernel
-//! module and into the host crate `superp-proto`; `crate::proto` is their path in both.
+//! The core does no I/O, reads no clock, takes no lock and has no `unsafe`. It allocates only in
+//! [`Connection::new`], [`TimeWait::new`] and [`Quarantine::make_room`]. No packet and no argument
+//! makes it panic. The same files are compiled into the kernel module and into the host crate
+//! `superp-proto`; `crate::proto` is their path in both.
 //!
-//! [`wire`] lays packets out. [`Connection`] is one connection: the Packet Delivery Layer
-//! (`pdl`) under the Transaction Layer (`tal`). Its owner gives it packets, requests and the time, and
-//! takes from it packets, events and the next deadline.
+//! [`wire`] parses and writes headers. [`Connection`] is one connection: the Packet Delivery Layer
+//! (`pdl`) under the Transaction Layer (`tal`). The code around a connection is its *owner*. The
+//! owner passes in packets, requests and the time, and fetches packets, events and the next
+//! deadline.
 //!
-//! Rules are cited as `[proto 3.8]`: section and number in Documentation/protocol.md.
+//! The three functions that allocate need process context in the module. All others may run in
+//! process context or softirq. Callers serialise the calls on one object; in the module the
+//! spinlock `Conn::inner` does that for a connection.
+//!
+//! `[proto 3.8]` cites section and row of Documentation/protocol.md.
 
 mod bitmap;
 mod budget;

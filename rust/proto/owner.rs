@@ -1,55 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What a connection calls while it delivers a packet.
+//! The callbacks of a connection: access to memory and queue pairs.
 
 use super::code::Code;
 use super::wire::{AtomicKind, Block};
 
-/// A piece of a message to a queue pair.
+/// The part of a message to a queue pair that one operation carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Transaction at the peer.
+    /// XID of the peer's transaction.
     pub xid: u16,
-    /// Packet in the transaction. The message's blocks are ordered by (Seqno, OpNum) [proto 4.14].
+    /// Seqno of the packet. The blocks of a message are ordered by (Seqno, OpNum) [proto 4.14].
     pub seqno: u16,
-    /// Operation in the packet.
+    /// Position of the operation in the packet, 0..=14.
     pub opnum: u8,
-    /// Queue pair number, 24 bits.
+    /// Destination queue pair number, 24 bits.
     pub qp: u32,
-    /// Place in a segmented message; `None` for the plain operation, whose message is the transaction.
+    /// Position in a segmented message (opcode 0xC1). `None` for a plain Send to QP, where the
+    /// message is the transaction.
     pub ext: Option<SegmentExt>,
-    /// It is the only packet and operation of its transaction, and the whole message.
+    /// The transaction has only this packet and this operation, and the data is the whole message.
     pub whole: bool,
 }
 
-/// Place of a piece in a segmented message.
+/// Position of a segment in a segmented message, and the flags of that message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentExt {
-    /// Offset of the piece in the message, in bytes; offset + length is within the message.
+    /// Offset of the segment in the message, in bytes. The segment ends inside the message.
     pub offset: u32,
     /// Length of the message, in bytes.
     pub message_len: u32,
     /// Immediate data.
     pub imm: Option<u32>,
-    /// The sender asks that the receiver be woken.
+    /// Solicited event: the sender asks that the receiver be woken.
     pub solicited: bool,
-    /// First message of a run that follows a refused one.
+    /// The message ends a refusal: it is the first that the peer sends again after code 4
+    /// [proto 7].
     pub start: bool,
 }
 
-/// Immediate data of a write, due now that all of its data is placed.
+/// Immediate data of a write. All data of its transaction is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Immediate {
-    /// Transaction at the peer.
+    /// XID of the peer's transaction.
     pub xid: u16,
-    /// Queue pair that takes it.
+    /// Destination queue pair number, 24 bits.
     pub qp: u32,
-    /// The value.
+    /// The immediate value.
     pub imm: u32,
-    /// The sender asks that the receiver be woken.
+    /// Solicited event: the sender asks that the receiver be woken.
     pub solicited: bool,
-    /// Bytes of the write: those of the transaction, or, where it only tells of one, what it says.
+    /// Length of the write, in bytes. A Write with length has the bytes of its transaction here, an
+    /// operation with the flag `written` the length that it announces.
     pub len: u32,
-    /// First message of a run that follows a refused one.
+    /// The message ends a refusal: it is the first that the peer sends again after code 4
+    /// [proto 7].
     pub start: bool,
 }
 
@@ -58,48 +62,60 @@ pub struct Immediate {
 pub struct Atomic {
     /// RMA address of 8 bytes, a multiple of 8.
     pub address: u64,
-    /// What to do, see [`AtomicKind::apply`].
+    /// The operation, see [`AtomicKind::apply`].
     pub kind: AtomicKind,
-    /// What to add or to put in place.
+    /// The value to add or to store.
     pub operand: u64,
-    /// What compare and swap expects.
+    /// The value that compare and swap expects. Other kinds ignore it.
     pub compare: u64,
 }
 
-/// Memory and queue pairs as a connection sees them.
+/// Access to memory and queue pairs for a connection that delivers a packet.
 ///
-/// Called from [`super::Connection::receive`] and [`super::Connection::release`] only, under whatever
-/// the caller holds. Data is named by its place in the packet being delivered, padding cut off. An error
-/// ends the transaction: the peer gets its code in a Transaction Error, the rest of the transaction is
-/// swallowed.
+/// Only [`super::Connection::receive`], [`super::Connection::receive_run`] and
+/// [`super::Connection::release`] call these methods, with the locks that their caller holds (in
+/// the module: bottom halves off, `Conn::inner` held). A [`Block`] is a range of bytes in the
+/// packet, or run, that is being delivered; padding is cut off.
+///
+/// # Errors
+///
+/// An error of `reply` ends the local read with that code. Any other error fails the peer's
+/// transaction: the code goes to the peer in a Transaction Error, and later packets of the
+/// transaction are discarded. `receive_run` is an exception for the methods that place data
+/// (`write`, `send_qp`, `reply`): it returns `None`, the owner passes in each packet alone, and
+/// only an error of that second attempt counts.
 pub trait Owner {
-    /// Places `data` at `address`, after checking that all of it is allowed.
+    /// Copies `data` to `address`, if the peer may write all of it.
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code>;
 
-    /// Checks that `len` bytes at `address` may be read. They are fetched when the reply is sent.
+    /// Checks that the peer may read `len` bytes at `address`. The bytes are fetched when the reply
+    /// is sent.
     fn read(&mut self, address: u64, len: u32) -> Result<(), Code>;
 
-    /// Carries out `atomic`, after checking that it is allowed, and gives the original value. Called
-    /// once for each atomic of the peer; not to be undone by [`Self::aborted`].
+    /// Carries out `atomic` if it is allowed, and returns the original value. The call happens once
+    /// for each atomic of the peer. [`Self::aborted`] does not undo it.
     fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code>;
 
-    /// Places `data` into the receive context `key`, as part of transaction `xid` of the peer.
+    /// Copies `data` to `offset` (bytes) of the receive context `key`, as part of the peer's
+    /// transaction `xid`.
     fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code>;
 
-    /// Takes a piece of a message to a queue pair.
+    /// Receives a segment of a message to a queue pair.
     fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code>;
 
-    /// Delivers the immediate of a write; called just before [`Self::complete`].
+    /// Delivers the immediate of a write. If it succeeds, [`Self::complete`] is called next.
     fn imm(&mut self, immediate: Immediate) -> Result<(), Code>;
 
-    /// The last packet of transaction `xid` of the peer has come and all of its data is placed.
-    /// Called for opcodes with data.
+    /// Completes the peer's transaction `xid`: every packet arrived and all data is placed. The
+    /// call happens only for opcodes with data.
     fn complete(&mut self, xid: u16, opcode: u8) -> Result<(), Code>;
 
-    /// Transaction `xid` of the peer failed after its first packet came: forget what is kept of it.
+    /// Drops what the owner stored for the peer's transaction `xid`, because the transaction
+    /// failed.
     fn aborted(&mut self, xid: u16);
 
-    /// Data of this end's read `xid`: bytes from `offset` of its operation `op`, within its length.
+    /// Receives data of the local read `xid`: the bytes from `offset` on of its operation `op`.
+    /// `token` is that of the request. The range lies within the length of the operation.
     fn reply(
         &mut self,
         xid: u16,

@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Parameters of the protocol: names, ranges, defaults, in one table [proto 8].
+//! Table of the protocol's parameters: names, ranges, defaults [proto 8].
 //!
-//! Times are what software can keep [proto 3.13]. The spec's 500 ns would make every delayed ACK
-//! a retransmission, so the defaults here are chosen for hosts where a receiver may not run for
-//! some milliseconds. Two bounds no setting undercuts: a retransmission timeout is at least 1 ms more
-//! than the round trip (`RTO_FLOOR` in pdl/rtt.rs), and an ACK is delayed by a quarter of that at most.
+//! The default times suit software [proto 3.13]. With the 500 ns of the specification every delayed
+//! ACK would cause a retransmission. A receiver on a busy host may not run for some milliseconds,
+//! and the defaults allow for that.
+//!
+//! Two bounds hold whatever is configured. A retransmission timeout is at least 1 ms longer than
+//! the round trip (`RTO_FLOOR` in pdl/rtt.rs). An ACK is delayed by at most a quarter of the
+//! configured timeout, taken to be at least `RTO_FLOOR`.
 
 use core::fmt;
 
-/// One parameter.
+/// A parameter of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// The spec's name.
+    /// Name in the specification.
     pub name: &'static str,
     /// Smallest legal value.
     pub min: u64,
     /// Largest legal value.
     pub max: u64,
-    /// Value when nothing is said.
+    /// Default value.
     pub default: u64,
     /// Unit of the value; empty for plain numbers.
     pub unit: &'static str,
-    /// What it does.
+    /// Description for users.
     pub doc: &'static str,
 }
 
 impl Param {
     /// Checks that `value` is in the range.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if `value` is less than `min` or greater than `max`.
     pub const fn check(&self, value: u64) -> Result<(), ConfigError> {
         if value < self.min || value > self.max {
             return Err(ConfigError {
@@ -39,16 +46,16 @@ impl Param {
         Ok(())
     }
 
-    /// The parameter with this name.
+    /// Looks up a parameter by its name in the specification.
     pub fn find(name: &str) -> Option<&'static Self> {
         PARAMS.iter().find(|param| param.name == name)
     }
 }
 
-/// A parameter outside its range.
+/// A value is outside the range of its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: &'static str,
     /// The refused value.
     pub value: u64,
@@ -84,7 +91,7 @@ macro_rules! params {
             };
         )+
 
-        /// All parameters, in the spec's order.
+        /// All parameters, in the order of the specification.
         pub const PARAMS: &[Param] = &[$($konst),+];
     };
 }
@@ -150,7 +157,7 @@ mod tests {
     #[test]
     fn ranges_and_defaults_are_those_of_the_specification() {
         const NO_LIMIT: u64 = u64::MAX;
-        // Of the times, defaults are ours [proto 3.13].
+        // The default times are ours, not those of the specification [proto 3.13].
         let specified = [
             ("pdl_retrans_time_out", 100, NO_LIMIT, 10_000_000),
             ("pdl_rtx_time_win", 0, NO_LIMIT, 0),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What the property tests share.
+//! Shared configuration of the property tests.
 
 pub(super) use proptest::bool::weighted;
 pub(super) use proptest::collection::vec as collection;
 use proptest::test_runner::{Config, RngSeed};
 
-/// The same cases each time; `PROPTEST_CASES` says how many, and `PROPTEST_RNG_SEED` from which number.
+/// Every run has the same cases, from seed 1. `PROPTEST_CASES` sets their number and
+/// `PROPTEST_RNG_SEED` another seed.
 pub(super) fn config() -> Config {
     let config = Config {
         failure_persistence: None,

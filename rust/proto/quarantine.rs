@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Connection identifiers that are kept back for a time after their connection was removed.
+//! Quarantine: identifiers of removed connections that must not be chosen again yet.
 
 use super::slab::Slabs;
 
-/// Least number of slots.
+/// Smallest number of slots.
 const SLOTS_MIN: usize = 16;
 
-/// The identifiers of a node's connections that were removed lately [proto 3.20].
+/// The identifiers of a node's recently removed connections [proto 3.20].
 ///
-/// Whoever names an identifier may use it all the same; this is for those that are chosen.
+/// The quarantine limits only what the node chooses. An administrator may name any identifier.
+///
+/// [`Self::make_room`] runs when a connection is created and allocates the slot that
+/// [`Self::put`] uses at its removal. A removal therefore never fails for lack of memory.
 #[derive(Default)]
 pub struct Quarantine<A: Slabs> {
-    /// The first `held` are in use, in the order of their identifiers.
+    /// The first `held` slots are in use, sorted by identifier.
     slots: Option<A::Slab<Held>>,
     held: usize,
 }
@@ -19,12 +22,12 @@ pub struct Quarantine<A: Slabs> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     cid: u16,
-    /// From then on it is free, in ns.
+    /// Time in ns from which on the identifier may be chosen again.
     until: u64,
 }
 
 impl<A: Slabs> Quarantine<A> {
-    /// Nothing is kept back.
+    /// Creates an empty quarantine. Does not allocate.
     pub const fn new() -> Self {
         Self {
             slots: None,
@@ -32,10 +35,12 @@ impl<A: Slabs> Quarantine<A> {
         }
     }
 
-    /// Forgets what is free at `now`, and makes room for the identifiers of so many connections, so
-    /// that their removal cannot fail. `None`: there is no memory.
+    /// Drops identifiers whose time is over at `now` (ns), and provides slots for those of
+    /// `connections` existing or new connections. Returns `None` if there is no memory.
+    ///
+    /// Allocates: process context in the module.
     pub fn make_room(&mut self, now: u64, connections: usize) -> Option<()> {
-        self.forget(now);
+        self.expire(now);
         let needed = self.held.checked_add(connections)?.max(SLOTS_MIN);
         let size = needed.checked_next_power_of_two()?;
         if self.slots.as_ref().is_none_or(|slots| slots.len() != size) {
@@ -48,12 +53,13 @@ impl<A: Slabs> Quarantine<A> {
         Some(())
     }
 
-    /// Keeps an identifier back until the time `until`. Room was made when its connection was created.
+    /// Quarantines an identifier until the time `until`, in ns. Without a free slot the identifier
+    /// is not stored; [`Self::make_room`] prevents that.
     pub fn put(&mut self, cid: u16, until: u64) {
         let Some(slots) = self.slots.as_deref_mut() else {
             return;
         };
-        // Those behind its place move on by one.
+        // Insertion keeps the order: entries with a greater identifier move up by one slot.
         let mut moved = Held { cid, until };
         for slot in slots.iter_mut().take(self.held) {
             if slot.cid == moved.cid {
@@ -70,8 +76,12 @@ impl<A: Slabs> Quarantine<A> {
         }
     }
 
-    /// The smallest identifier from 1 on that is neither in use nor kept back. `Err`: there is none;
-    /// with the time from which on there is, unless all are in use.
+    /// Returns the smallest identifier from 1 on that is neither in use nor quarantined.
+    ///
+    /// # Errors
+    ///
+    /// No identifier is free. The error is the time in ns at which the first one leaves quarantine,
+    /// or `None` if all are in use.
     pub fn choose(&self, now: u64, in_use: impl Fn(u16) -> bool) -> Result<u16, Option<u64>> {
         let mut held = self.held().iter().peekable();
         let mut earliest = None;
@@ -88,6 +98,7 @@ impl<A: Slabs> Quarantine<A> {
         Err(earliest)
     }
 
+    /// The slots in use.
     fn held(&self) -> &[Held] {
         let slots = self.slots.as_deref();
         slots
@@ -95,21 +106,22 @@ impl<A: Slabs> Quarantine<A> {
             .unwrap_or(&[])
     }
 
-    fn forget(&mut self, now: u64) {
+    /// Drops identifiers whose time is over.
+    fn expire(&mut self, now: u64) {
         let Some(slots) = self.slots.as_deref_mut() else {
             return;
         };
-        let mut kept = 0usize;
+        let mut len = 0usize;
         for at in 0..self.held {
             let Some(held) = slots.get(at).copied().filter(|held| held.until > now) else {
                 continue;
             };
-            if let Some(slot) = slots.get_mut(kept) {
+            if let Some(slot) = slots.get_mut(len) {
                 *slot = held;
-                kept = kept.saturating_add(1);
+                len = len.saturating_add(1);
             }
         }
-        self.held = kept;
+        self.held = len;
     }
 }
 
@@ -140,7 +152,7 @@ mod tests {
         assert_eq!(quarantine.choose(10, in_use), Ok(4));
         assert_eq!(quarantine.choose(19, in_use), Ok(4));
         assert_eq!(quarantine.choose(20, in_use), Ok(1));
-        // Used by name meanwhile, and removed again.
+        // An administrator named identifier 1, and that connection was removed again.
         quarantine.put(1, 50);
         quarantine.put(2, 25);
         assert_eq!(quarantine.choose(29, in_use), Ok(4));
@@ -178,7 +190,7 @@ mod tests {
         }
         quarantine.make_room(2000, 1).unwrap();
         assert_eq!((slots(&quarantine), quarantine.held), (SLOTS_MIN, 0));
-        // Without room nothing is noted, and nothing breaks.
+        // Without free slots identifiers are not stored, and nothing breaks.
         for cid in 1..=20 {
             quarantine.put(cid, 3000);
         }

@@ -1,63 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What an initiator asks for.
+//! Requests of the initiator.
 
 use super::wire::{AtomicKind, Opcode};
 
-/// One transaction to start.
+/// A transaction to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Operation, with the place of its first byte.
+    /// Operation, with the address or offset of its first byte.
     pub op: ReqOp,
-    /// 1: one operation of `len` bytes, cut into as many packets as it takes. 2 and up: that many
-    /// operations of `len` bytes each, packed into packets; `Transmit::emit` asks for their addresses.
+    /// Number of operations. One operation is split over as many packets as `len` needs. Several
+    /// operations, of `len` bytes each, are packed into packets; [`super::Connection::emit`] asks
+    /// for their addresses.
     pub count: u16,
-    /// Bytes of each operation; 0 for operations without data.
+    /// Length of each operation, in bytes; 0 for operations without data.
     pub len: u32,
-    /// Returned with everything that concerns the transaction.
+    /// Value of the owner's choice. Callbacks, packets and events of the transaction carry it.
     pub token: u64,
 }
 
-/// Kinds of request.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReqOp {
     /// No operation.
     Noop,
-    /// Last request: after it `submit` refuses everything.
+    /// Last request of a connection: after it `submit` refuses everything.
     LastNull,
     /// RMA Read.
     Read {
         /// RMA address.
         address: u64,
     },
-    /// RMA Write of 16 bytes and more.
+    /// RMA Write of at least 16 bytes.
     Write {
         /// RMA address.
         address: u64,
     },
-    /// RMA Write of any length from 1, optionally with an immediate for a queue pair (extension).
+    /// RMA Write of at least 1 byte, optionally with an immediate for a queue pair (extension).
     WriteExt {
         /// RMA address.
         address: u64,
-        /// Queue pair that takes the immediate, 24 bits.
+        /// Number of the queue pair that receives the immediate, 24 bits.
         qp: u32,
-        /// Immediate data, delivered when all data is placed.
+        /// Immediate data. The target delivers it when all data is in memory.
         imm: Option<u32>,
-        /// Wake the receiver; travels with the immediate.
+        /// Solicited event: wake the receiver. Ignored without an immediate.
         solicited: bool,
     },
-    /// Send to a receive context, 16 bytes and more.
+    /// Send of at least 16 bytes to a receive context.
     Send {
         /// Key of the receive context.
         key: u32,
-        /// Offset into it, in bytes.
+        /// Offset into the receive context, in bytes.
         offset: u32,
     },
-    /// Send to a queue pair, one message of 16 bytes and more.
+    /// Send to a queue pair: one message of at least 16 bytes.
     SendQp {
         /// Queue pair number, 24 bits.
         qp: u32,
     },
-    /// Part of a message to a queue pair, of any length (extension).
+    /// Segment, of any length, of a message to a queue pair (extension).
     SendQpExt {
         /// Queue pair number, 24 bits.
         qp: u32,
@@ -67,12 +68,12 @@ pub enum ReqOp {
         message_len: u32,
         /// Immediate data.
         imm: Option<u32>,
-        /// Wake the receiver.
+        /// Solicited event: wake the receiver.
         solicited: bool,
-        /// First message of a run that follows a refused one.
+        /// The message is the first one sent again after a refusal with code 4 [proto 7].
         start: bool,
     },
-    /// Tells a queue pair of a write whose bytes are in place (extension).
+    /// Immediate for a queue pair that announces a write whose bytes are in memory (extension).
     Written {
         /// Queue pair number, 24 bits.
         qp: u32,
@@ -80,26 +81,26 @@ pub enum ReqOp {
         write_len: u32,
         /// Immediate data.
         imm: u32,
-        /// Wake the receiver.
+        /// Solicited event: wake the receiver.
         solicited: bool,
-        /// First message of a run that follows a refused one.
+        /// The message is the first one sent again after a refusal with code 4 [proto 7].
         start: bool,
     },
-    /// Atomic operation on 64 bits (extension). `Event::Completed` brings the original value.
+    /// Atomic operation on 64 bits (extension). `Event::Completed` has the original value.
     Atomic {
         /// RMA address, a multiple of 8.
         address: u64,
-        /// What to do.
+        /// The operation.
         kind: AtomicKind,
-        /// What to add or to put in place.
+        /// The value to add or to store.
         operand: u64,
-        /// What compare and swap expects.
+        /// The value that compare and swap expects. Other kinds ignore it.
         compare: u64,
     },
 }
 
 impl ReqOp {
-    /// The operation code.
+    /// Opcode on the wire.
     pub const fn opcode(&self) -> Opcode {
         match self {
             Self::Noop => Opcode::Noop,
@@ -115,37 +116,38 @@ impl ReqOp {
     }
 }
 
-/// Why a request was not taken.
+/// Why `submit` refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
-    /// The initiator window is full, or a barrier holds. `Event::Writable` tells when to try again.
+    /// The initiator window is full, a barrier holds the request back, or the peer has not
+    /// announced yet whether it has the extensions. Try again after `Event::Writable`.
     WindowFull,
-    /// More bytes than one transaction carries.
+    /// The request is too long for one transaction.
     TooLong {
-        /// The most it would carry.
+        /// Largest length, in bytes.
         max: u64,
     },
-    /// Fewer bytes than the operation can carry.
+    /// The request is too short for the operation.
     TooShort {
-        /// The least it would carry.
+        /// Smallest length, in bytes.
         min: u32,
     },
-    /// The operation is an extension, and the connection was created without.
+    /// The operation is an extension, and the connection does not use extensions.
     NeedsExt,
     /// The connection is shutting down, stopped or broken.
     Stopped,
-    /// `count` is 0, or more than one transaction holds.
+    /// `count` is 0, or too large for one transaction.
     BadCount {
-        /// The most operations of this length in a transaction.
+        /// Largest number of operations of this length in one transaction.
         max: u16,
     },
 }
 
-/// Which later requests a barrier holds back [proto 4.12].
+/// The requests that a barrier holds back [proto 4.12].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
-    /// All.
+    /// All requests.
     All,
-    /// Those that write remote memory.
+    /// RMA Writes and atomics.
     Writes,
 }

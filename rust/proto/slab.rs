@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Storage that the owner provides, and the two shapes it is used in.
+//! Storage that the owner provides, as a window of slots and as a queue.
 
 use core::ops::DerefMut;
 
-/// Where a connection's storage comes from. Asked only while a connection is created.
+/// The owner's allocator.
+///
+/// [`super::Connection::new`], [`super::TimeWait::new`] and [`super::Quarantine::make_room`] call
+/// it. In the module these run in process context, and the allocation may sleep.
 pub trait Slabs {
-    /// A slice on the heap, of a length fixed when it is made.
+    /// A slice on the heap. Its length never changes.
     type Slab<T>: DerefMut<Target = [T]>;
 
-    /// `n` default values, or `None` when there is no memory.
+    /// Allocates `n` default values. Returns `None` if there is no memory.
     fn slab<T: Clone + Default>(n: usize) -> Option<Self::Slab<T>>;
 }
 
-/// A window of slots found by sequence number: a power of two of them, index is number modulo size.
+/// Slots of a window, indexed by sequence number modulo their count. The count is a power of two.
 pub(super) struct Slots<A: Slabs, T> {
     slab: A::Slab<T>,
     mask: u32,
 }
 
 impl<A: Slabs, T: Clone + Default> Slots<A, T> {
-    /// Slots for a window of `window` numbers.
+    /// Allocates slots for a window of `window` numbers: the next power of two.
     pub(super) fn new(window: u32) -> Option<Self> {
         let size = window.checked_next_power_of_two()?;
         Some(Self {
@@ -32,23 +35,25 @@ impl<A: Slabs, T: Clone + Default> Slots<A, T> {
         self.slab.len()
     }
 
-    /// Index of the slot of `seq`; below 65536 since windows are at most 1024.
+    /// Index of the slot of `seq`. It fits 16 bits, because windows are at most 1024.
     pub(super) fn index(&self, seq: u32) -> u16 {
         (seq & self.mask) as u16
     }
 
-    /// The slot of `seq`. Never `None`; the type spares a panic that the compiler cannot exclude.
+    /// The slot of `seq`. It always exists; `Option` avoids a panic that the compiler cannot rule
+    /// out.
     pub(super) fn get(&self, seq: u32) -> Option<&T> {
         self.slab.get((seq & self.mask) as usize)
     }
 
-    /// See [`Self::get`].
+    /// The slot of `seq`, mutable. It always exists, see [`Self::get`].
     pub(super) fn get_mut(&mut self, seq: u32) -> Option<&mut T> {
         self.slab.get_mut((seq & self.mask) as usize)
     }
 }
 
-/// A first-in first-out queue of XIDs, each of which is in it once at most.
+/// A first-in, first-out queue of XIDs. An XID is in it at most once, so a queue for a whole window
+/// never overflows.
 pub(super) struct Ring<A: Slabs> {
     slots: Slots<A, u16>,
     head: u32,
@@ -56,7 +61,7 @@ pub(super) struct Ring<A: Slabs> {
 }
 
 impl<A: Slabs> Ring<A> {
-    /// A queue for `window` entries.
+    /// Allocates a queue for `window` entries.
     pub(super) fn new(window: u32) -> Option<Self> {
         Some(Self {
             slots: Slots::new(window)?,

@@ -3,11 +3,11 @@
 
 /// Counters since the connection was created, and the round-trip estimate.
 ///
-/// Packets count every packet passed to the link, or taken from it and accepted by the Packet
-/// Delivery Layer as new. Bytes are data bytes without padding; retransmitted ones count once.
+/// A sent packet counts when the owner fetches it; a received one when the Packet Delivery Layer
+/// accepts it as new. Bytes are data bytes without padding. Retransmitted bytes count once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Packets sent, everything included.
+    /// Packets sent, retransmissions and pure ACKs included.
     pub tx_packets: u64,
     /// Data bytes of first transmissions.
     pub tx_bytes: u64,
@@ -21,7 +21,7 @@ pub struct Stats {
     pub rx_bytes: u64,
     /// Operations delivered.
     pub rx_operations: u64,
-    /// Pure ACKs received, those with an old PSN too.
+    /// Pure ACKs received, including those with an old PSN.
     pub rx_acks: u64,
     /// Negative acknowledgements received.
     pub rx_nacks: u64,
@@ -35,9 +35,9 @@ pub struct Stats {
     pub retransmits_full_window: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Packets sent to ask for an acknowledgement, with an old PSN and nothing in them.
+    /// Probes sent: No-ops with an old PSN that ask for an acknowledgement [proto 3.8].
     pub probes: u64,
-    /// Packets received a second time, and probes of the peer.
+    /// Packets received again, and probes of the peer.
     pub duplicates: u64,
     /// Packets received above a hole.
     pub out_of_order: u64,
@@ -45,22 +45,22 @@ pub struct Stats {
     pub out_of_window: u64,
     /// Packets dropped by the transaction layer for other reasons.
     pub protocol_errors: u64,
-    /// Time during which there was something to send and no room in the send window, in ns.
+    /// Time during which packets waited for a full send window, in ns.
     pub window_full_ns: u64,
     /// Transactions submitted.
     pub transactions: u64,
-    /// Of these, completed with success.
+    /// Transactions completed with success.
     pub completed: u64,
-    /// Of these, completed with an error.
+    /// Transactions completed with an error.
     pub failed: u64,
-    /// Transactions of the peer that were refused with a Transaction Error.
+    /// Transactions of the peer that this end refused with a Transaction Error.
     pub refused: u64,
-    /// Reports that were lost because the owner did not fetch them in time.
+    /// Reports dropped because the owner did not fetch earlier ones in time.
     pub reports_lost: u64,
     /// Smoothed round-trip time in ns; 0 before the first measurement.
     pub srtt: u64,
-    /// Its mean deviation in ns.
+    /// Mean deviation of the round-trip time in ns.
     pub rttvar: u64,
-    /// Retransmission timeout in use, in ns, back-off included.
+    /// Current retransmission timeout in ns, back-off included.
     pub rto: u64,
 }

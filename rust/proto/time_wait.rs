@@ -1,51 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Queue pairs that ended a moment ago.
+//! Recently closed queue pairs.
 
 use super::slab::Slabs;
 
-/// How many are remembered.
+/// Number of queue pairs in the list.
 const SLOTS: usize = 256;
 
-/// How long one is remembered, ns: about as long as RDMA devices repeat what is not answered.
-const REMEMBERED: u64 = 2_000_000_000;
+/// Time in ns for which a closed queue pair stays in the list. RDMA devices retransmit an
+/// unanswered request for about as long.
+const TIME_WAIT: u64 = 2_000_000_000;
 
-/// The queue pairs of a node that ended lately.
+/// The recently closed queue pairs of a node.
 ///
-/// Who has received all it waited for leaves, often before the other end has looked at its last
-/// completions. Messages that come then are not received, but are not failures either, until the other
-/// end has had time to leave, too.
+/// A program often closes its queue pair when it has all that it waited for, while the peer's last
+/// messages are still under way. The peer must not see these messages fail. A message to a queue
+/// pair in this list is refused with "no receive buffer", which the peer repeats, and not with "no
+/// such queue pair". That gives the peer time to close its own end.
 pub struct TimeWait<A: Slabs> {
-    slots: A::Slab<Gone>,
+    slots: A::Slab<Closed>,
+    /// Slot that the next entry replaces: the oldest one.
     next: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Gone {
+struct Closed {
     qpn: u32,
-    /// From then on it is forgotten, ns.
+    /// Time in ns at which the entry expires. A slot that was never used has 0.
     until: u64,
 }
 
 impl<A: Slabs> TimeWait<A> {
-    /// Nothing has ended. `None`: there is no memory.
+    /// Creates an empty list. Returns `None` if there is no memory.
+    ///
+    /// Allocates: process context in the module.
     pub fn new() -> Option<Self> {
         let slots = A::slab(SLOTS)?;
         Some(Self { slots, next: 0 })
     }
 
-    /// Queue pair `qpn` ends at `now`, in ns. The one remembered longest gives way.
+    /// Adds queue pair `qpn`, which closes at `now` (ns), in place of the oldest entry.
     pub fn put(&mut self, qpn: u32, now: u64) {
         if let Some(slot) = self.slots.get_mut(self.next) {
-            let until = now.saturating_add(REMEMBERED);
-            *slot = Gone { qpn, until };
+            let until = now.saturating_add(TIME_WAIT);
+            *slot = Closed { qpn, until };
         }
         self.next = self.next.wrapping_add(1) % SLOTS;
     }
 
-    /// Whether `qpn` ended a moment before `now`, in ns.
+    /// Whether queue pair `qpn` closed less than two seconds before `now`, in ns.
     pub fn contains(&self, qpn: u32, now: u64) -> bool {
-        let gone = |slot: &Gone| slot.qpn == qpn && now < slot.until;
-        self.slots.iter().any(gone)
+        let matches = |slot: &Closed| slot.qpn == qpn && now < slot.until;
+        self.slots.iter().any(matches)
     }
 }
 
@@ -60,8 +65,8 @@ mod tests {
         assert!(!time_wait.contains(0, 0));
         time_wait.put(7, 1_000);
         assert!(time_wait.contains(7, 1_000));
-        assert!(time_wait.contains(7, 999 + REMEMBERED));
-        assert!(!time_wait.contains(7, 1_000 + REMEMBERED));
+        assert!(time_wait.contains(7, 999 + TIME_WAIT));
+        assert!(!time_wait.contains(7, 1_000 + TIME_WAIT));
         assert!(!time_wait.contains(8, 1_000));
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! A packet to send: header values, and where the data comes from.
+//! A packet to send: header values, and references to its data.
 
 use super::request::ReqOp;
 use super::wire::{
@@ -7,86 +7,88 @@ use super::wire::{
     SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp,
 };
 
-/// One packet that the owner must send now, or count as lost on the way.
+/// A packet to send. The owner sends it now; a packet that it does not send counts as lost on the
+/// network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
-    /// Packet sequence number, as in `pdl`.
+    /// Packet sequence number, the same as in `pdl`.
     pub psn: u32,
-    /// Not the first transmission of this PSN.
+    /// The PSN was transmitted before.
     pub retransmit: bool,
-    /// SUPERp-lite: the packet has no Packet Delivery header, and `psn` and `pdl` are zero.
+    /// The packet is SUPERp-lite: it has no Packet Delivery header, and `psn` and `pdl` are zero.
     pub lite: bool,
     /// Packet Delivery header.
     pub pdl: PdlHeader,
     /// Transaction header.
     pub tal: TalHeader,
-    /// What follows.
+    /// Content after the Transaction header.
     pub payload: Payload,
 }
 
-/// What follows the Transaction header.
+/// Content of a packet after the Transaction header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing: a pure ACK, or a No-op that asks for one.
+    /// Nothing: a pure ACK, or a probe.
     #[default]
     None,
-    /// One Transaction Error.
+    /// A Transaction Error.
     Error(TransactionErrorOp),
-    /// Operations of this end's request.
+    /// Operations of a local request.
     Request(RequestPayload),
-    /// Data for a read of the peer.
+    /// Read responses for reads of the peer.
     Reply(ReplyPayload),
-    /// Original value for an atomic of the peer.
+    /// The response to an atomic of the peer.
     AtomicResponse(AtomicResponseOp),
 }
 
-/// Operations of a request in one packet: `tal.num_ops` of them.
+/// The part of a request that one packet carries: `tal.num_ops` operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestPayload {
-    /// Transaction.
+    /// XID of the transaction.
     pub xid: u16,
-    /// What was given to `submit`.
+    /// Token of the request.
     pub token: u64,
-    /// What was submitted, with the addresses of the request's first byte.
+    /// Operation of the request, with the address or offset of the request's first byte.
     pub op: ReqOp,
-    /// Operations of the request.
+    /// Number of operations of the whole request.
     pub count: u16,
-    /// The request's operation that is first in this packet; 0 unless it has more than one.
+    /// Index in the request of this packet's first operation; 0 if the request has one operation.
     pub first_op: u32,
-    /// Offset of the packet's data in the operation's data, in bytes; 0 unless the request has one
-    /// operation over several packets.
+    /// Offset of the packet's data in the data of the operation, in bytes. It is 0 unless the
+    /// request is one operation over several packets.
     pub offset: u32,
-    /// Bytes per operation: to fetch and send when `has_data`, else to ask for.
+    /// Bytes per operation: of data to send if `has_data`, else of data to read.
     pub len: u32,
     /// Zero bytes to send after the data of each operation, 0..=16.
     pub pad: u8,
-    /// Each operation has a data block of `len + pad` bytes after the headers.
+    /// Each operation has a data block of `len + pad` bytes, after all headers.
     pub has_data: bool,
-    /// The transaction's last packet, which is the one that carries a write's immediate.
+    /// The packet is the last of its transaction. It carries the immediate of a write.
     pub last: bool,
 }
 
-/// Data for reads in one packet: `tal.num_ops` blocks of `len + pad` bytes. For what to fetch see
-/// [`super::Connection::reply_reads`].
+/// The part of a reply that one packet carries: `tal.num_ops` blocks of `len + pad` bytes.
+/// [`super::Connection::reply_reads`] returns the addresses of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyPayload {
-    /// Transaction of the peer.
+    /// XID of the peer's transaction.
     pub xid: u16,
-    /// First of the reads, and how many they are.
+    /// Index of the first read in the target's pool.
     pub(super) read: u16,
+    /// Number of reads.
     pub(super) count: u8,
-    /// Offset of the block in the data of its read, in bytes; 0 when there are several blocks.
+    /// Offset of the block in the data of its read, in bytes; 0 if there are several blocks.
     pub offset: u32,
-    /// Bytes to fetch for each block.
+    /// Bytes of data in each block.
     pub len: u32,
-    /// Zero bytes to send after each block's data.
+    /// Zero bytes to send after the data of each block, 0..=16.
     pub pad: u8,
 }
 
-/// A read that a reply belongs to.
+/// A read of the peer that a block of a reply answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyRead {
-    /// RMA address of the block's first byte: what to fetch.
+    /// RMA address of the block's first byte.
     pub address: u64,
     /// Seqno of the request packet.
     pub seqno: u16,
@@ -95,7 +97,8 @@ pub struct ReplyRead {
 }
 
 impl Transmit {
-    /// See [`super::Connection::emit`]. `reads`: what a reply answers.
+    /// Writes the headers to `out`, see [`super::Connection::emit`]. `reads` returns the reads that
+    /// a reply answers.
     pub(super) fn emit<R>(
         &self,
         out: &mut [u8],
@@ -105,7 +108,7 @@ impl Transmit {
     where
         R: Iterator<Item = ReplyRead>,
     {
-        let mut out = Out { out, at: 0 };
+        let mut out = Writer { buf: out, len: 0 };
         if !self.lite {
             out.put(&self.pdl.bytes())?;
         }
@@ -126,11 +129,11 @@ impl Transmit {
                 }
             }
         }
-        Some(out.at)
+        Some(out.len)
     }
 
-    /// The same packet without its content: a pure ACK that fills the PSN. For an owner that can no
-    /// longer fetch the data of a reply, see [`super::Connection::refuse_reply`].
+    /// The same packet as a pure ACK, which fills the PSN. An owner that can no longer fetch the
+    /// data of a reply sends this, see [`super::Connection::refuse_reply`].
     pub fn without_payload(&self) -> Self {
         Self {
             tal: TalHeader {
@@ -143,8 +146,8 @@ impl Transmit {
         }
     }
 
-    /// The packet that is `n` after this one, of those that [`super::Connection::follow`] made of it; `last` is the
-    /// last of them, and comes after the one that is asked for.
+    /// Returns the `n`th packet after this one, of the packets that [`super::Connection::follow`]
+    /// returned for it. `last` is the last of them. `n` must be less than their number.
     pub fn nth(&self, n: u16, last: &Self) -> Self {
         let psn = self.psn.wrapping_add(n.into());
         let mut next = Self {
@@ -160,19 +163,19 @@ impl Transmit {
         };
         match &mut next.payload {
             Payload::Request(request) => {
-                let before = request.len.wrapping_mul(n.into());
-                request.offset = request.offset.wrapping_add(before);
+                let distance = request.len.wrapping_mul(n.into());
+                request.offset = request.offset.wrapping_add(distance);
             }
             Payload::Reply(reply) => {
-                let before = reply.len.wrapping_mul(n.into());
-                reply.offset = reply.offset.wrapping_add(before);
+                let distance = reply.len.wrapping_mul(n.into());
+                reply.offset = reply.offset.wrapping_add(distance);
             }
             _ => {}
         }
         next
     }
 
-    /// Bytes of data blocks after the headers.
+    /// Bytes of all data blocks, padding included. The blocks follow the headers.
     pub fn data_len(&self) -> usize {
         let block = match &self.payload {
             Payload::None | Payload::Error(_) | Payload::AtomicResponse(_) => 0,
@@ -186,7 +189,7 @@ impl Transmit {
     fn emit_request(
         &self,
         request: &RequestPayload,
-        out: &mut Out<'_>,
+        out: &mut Writer<'_>,
         mut address: impl FnMut(u32) -> u64,
     ) -> Option<()> {
         if let (ReqOp::Write { .. }, 2..) = (request.op, request.count) {
@@ -201,33 +204,36 @@ impl Transmit {
         }
         for index in 0..self.tal.num_ops {
             let number = request.first_op.wrapping_add(index.into());
-            // One operation goes on over packets by its offset; of several each has its own place.
-            let mut place = |first: u64| match request.count {
+            // A single operation continues over packets by its offset. Each of several operations
+            // has an address of its own.
+            let mut position = |first: u64| match request.count {
                 0 | 1 => first.wrapping_add(request.offset.into()),
                 _ => address(number),
             };
             let last = request.last && index.wrapping_add(1) == self.tal.num_ops;
             match request.op {
                 ReqOp::Write { address } => {
-                    let address = place(address);
+                    let address = position(address);
                     out.put(&WriteOp { address }.bytes())?;
                 }
-                _ => emit_other(request, number, last, out, place)?,
+                _ => emit_other(request, number, last, out, position)?,
             }
         }
         Some(())
     }
 }
 
-/// Writes the header of an operation that is no plain write, the most frequent one: for the others the
-/// compiler takes apart all that an operation can be.
+/// Writes the header of any operation except a plain write.
+///
+/// Not inlined, because the match over all operations would slow down the plain write, which is the
+/// most frequent operation.
 #[inline(never)]
 fn emit_other(
     request: &RequestPayload,
     number: u32,
     last: bool,
-    out: &mut Out<'_>,
-    place: impl FnOnce(u64) -> u64,
+    out: &mut Writer<'_>,
+    position: impl FnOnce(u64) -> u64,
 ) -> Option<()> {
     let pad = request.pad.min(ExtFlags::PAD_MAX);
     match request.op {
@@ -239,7 +245,7 @@ fn emit_other(
             compare,
         } => out.put(
             &AtomicOp {
-                address: place(address),
+                address: position(address),
                 kind: kind as u8,
                 operand,
                 compare,
@@ -248,7 +254,7 @@ fn emit_other(
         ),
         ReqOp::Read { address } => out.put(
             &ReadOp {
-                address: place(address),
+                address: position(address),
                 length: request.len,
             }
             .bytes(),
@@ -260,7 +266,7 @@ fn emit_other(
             solicited,
         } => out.put(
             &WriteExtOp {
-                address: place(address),
+                address: position(address),
                 qp,
                 flags: ExtFlags {
                     pad,
@@ -273,11 +279,11 @@ fn emit_other(
             .bytes(),
         ),
         ReqOp::Send { key, offset } => {
-            let place = place((u64::from(key) << 32) | u64::from(offset));
+            let position = position((u64::from(key) << 32) | u64::from(offset));
             out.put(
                 &SendOp {
-                    key: (place >> 32) as u32,
-                    offset: place as u32,
+                    key: (position >> 32) as u32,
+                    offset: position as u32,
                 }
                 .bytes(),
             )
@@ -333,23 +339,25 @@ fn emit_other(
     }
 }
 
-struct Out<'a> {
-    out: &'a mut [u8],
-    at: usize,
+/// A buffer of which the first `len` bytes are written.
+struct Writer<'a> {
+    buf: &'a mut [u8],
+    len: usize,
 }
 
-impl Out<'_> {
-    /// The next `len` bytes, to be written.
+impl Writer<'_> {
+    /// Reserves the next `len` bytes. Returns `None` if they do not fit.
     fn take(&mut self, len: usize) -> Option<&mut [u8]> {
-        let end = self.at.checked_add(len)?;
-        let bytes = self.out.get_mut(self.at..end)?;
-        self.at = end;
+        let end = self.len.checked_add(len)?;
+        let bytes = self.buf.get_mut(self.len..end)?;
+        self.len = end;
         Some(bytes)
     }
 
+    /// Appends `bytes`. Returns `None` if they do not fit.
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
-        *self.out.get_mut(self.at..)?.first_chunk_mut()? = *bytes;
-        self.at = self.at.checked_add(N)?;
+        *self.buf.get_mut(self.len..)?.first_chunk_mut()? = *bytes;
+        self.len = self.len.checked_add(N)?;
         Some(())
     }
 }

@@ -3,7 +3,7 @@ use super::super::slab::test::Heap;
 use super::*;
 use alloc::vec::Vec;
 
-/// Set numbers of the window, relative to its base.
+/// The numbers whose bits are set, relative to the base of the window.
 fn offsets(bitmap: &Bitmap<Heap>, window: u32) -> Vec<u32> {
     (0..window)
         .filter(|&offset| bitmap.get(bitmap.base().wrapping_add(offset)))
@@ -103,7 +103,7 @@ fn seqno_bitmaps_of_slots_are_separate() {
     assert!(!seqnos.any(1, 99, 1) && seqnos.any(2, 0, 1));
 }
 
-/// A bitmap whose window begins at any place of its words, with the bits that `set` says.
+/// A bitmap with base `base` in which the bits of the offsets that satisfy `set` are set.
 fn with(window: u32, base: u32, set: impl Fn(u32) -> bool) -> Bitmap<Heap> {
     let mut bitmap = Bitmap::<Heap>::new(window, base).unwrap();
     for offset in (0..window).filter(|&offset| set(offset)) {
@@ -125,7 +125,7 @@ fn slides_of_every_length_from_every_place_keep_what_remains_and_clear_the_rest(
                     let expected = offset + n < window && set(offset + n);
                     assert_eq!(bitmap.get(bitmap.base().wrapping_add(offset)), expected);
                 }
-                // Nothing is left in the words outside the window.
+                // No bit outside the window is set.
                 let ones: u32 = bitmap.words.iter().map(|word| word.count_ones()).sum();
                 assert_eq!(
                     ones,
@@ -175,7 +175,7 @@ fn runs_of_every_length_at_every_place() {
     }
 }
 
-/// A run ends where a bit is cleared.
+/// Checks that a run of set bits ends at a bit that was cleared.
 fn bitmap_cleared_at(mut bitmap: Bitmap<Heap>, base: u32, start: u32, at: u32) {
     bitmap.clear(base.wrapping_add(start + at));
     assert_eq!(bitmap.run(base.wrapping_add(start)), at);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! SUPERp-lite: transactions without the Packet Delivery Layer [proto 6].
 //!
-//! The path loses nothing and keeps order, so a packet that was sent has arrived, and in its turn. What
-//! paces the initiator is the transaction window; what finds out that the path does lose something is
-//! the timer of a transaction.
+//! SUPERp-lite needs a path that loses nothing and keeps order, so every packet sent arrives in
+//! order. The transaction window limits what is under way. If the path does lose a packet, the
+//! transaction timeout expires and breaks the connection.
 
 use super::super::config::Extensions;
 use super::super::pdl::Content;
@@ -12,9 +12,12 @@ use super::super::{Owner, Payload, Received, Slabs, Transmit};
 use super::Connection;
 
 impl<A: Slabs> Connection<A> {
+    /// The next packet to send, see [`Self::poll_transmit`].
     pub(super) fn poll_transmit_lite(&mut self, now: u64) -> Option<Transmit> {
-        // Only now: until here the owner could say that it cannot fetch the answer's data.
-        if let Some(xid) = self.answered.take() {
+        // An answer counts as delivered when it is sent. The previous answer is acknowledged only
+        // in this call, because since the last one the owner could still refuse it
+        // (`refuse_reply`).
+        if let Some(xid) = self.lite_answer.take() {
             if self.target.acknowledged(xid) {
                 self.ack.soon(now);
             }
@@ -25,7 +28,7 @@ impl<A: Slabs> Connection<A> {
             | Content::AtomicResponse { xid }
             | Content::Error { xid } = content
             {
-                self.answered = Some(xid);
+                self.lite_answer = Some(xid);
             }
             let (tal, payload) = self.build(content).unwrap_or_default();
             return Some(self.transmit_lite(tal, payload));
@@ -34,6 +37,7 @@ impl<A: Slabs> Connection<A> {
         Some(self.transmit_lite(TalHeader::default(), Payload::None))
     }
 
+    /// Counts a packet and adds the acknowledgement field.
     fn transmit_lite(&mut self, tal: TalHeader, payload: Payload) -> Transmit {
         self.count_new(&tal, &payload);
         self.stats.tx_packets = self.stats.tx_packets.wrapping_add(1);
@@ -52,6 +56,7 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// Processes a received packet, see [`Self::receive`].
     pub(super) fn receive_lite<O: Owner>(
         &mut self,
         now: u64,

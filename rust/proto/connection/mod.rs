@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! One connection.
+//! State of one connection, and all calls except those that receive or send packets.
 
 mod lite;
 mod receive;
@@ -13,18 +13,26 @@ use super::{
     Request, Slabs, State, Stats, SubmitError, Transmit,
 };
 
-/// Reports kept until the owner fetches them. A packet causes one or two.
+/// Largest number of reports that wait for the owner. A packet causes at most two.
 const REPORTS: usize = 4;
 
-/// One SUPERp connection, both directions.
+/// A SUPERp connection, both directions.
 ///
-/// Contract: after every call that takes `&mut self`, and in particular at the end of a batch of
-/// received packets, call [`Self::poll_transmit`] until it gives `None` and [`Self::poll_event`] until
-/// it gives `None`, then arm a timer for [`Self::deadline`] and call [`Self::expire`] when it is
-/// reached. Times are nanoseconds of one monotonic clock.
+/// After every call that takes `&mut self`, or after a batch of received packets, the owner
+///
+/// 1. calls [`Self::poll_transmit`] until it returns `None`,
+/// 2. calls [`Self::poll_event`] until it returns `None`,
+/// 3. arms a timer for [`Self::deadline`]; when that expires, it calls [`Self::expire`].
+///
+/// Received packets go to [`Self::receive`] or [`Self::receive_run`], packets that were held to
+/// [`Self::release`], and local requests to [`Self::submit`]. `now` and all other times are
+/// nanoseconds of one monotonic clock.
+///
+/// The connection takes no lock; the owner serialises the calls. Only [`Self::new`] allocates. All
+/// other calls are possible in any context.
 pub struct Connection<A: Slabs> {
     config: Config,
-    /// Bytes of a packet that the path takes now.
+    /// Size in bytes of the largest packet for new requests and replies, at most `config.mtu`.
     mtu: u32,
     state: State,
     stats: Stats,
@@ -34,38 +42,41 @@ pub struct Connection<A: Slabs> {
     reuse: PsnReuse,
     initiator: Initiator<A>,
     target: Target<A>,
-    /// The last new packet was one of a reply, so the next is one of a request if there is one.
-    answered_last: bool,
-    /// The receive window to advertise, and the one that was advertised last, in packets.
+    /// The last new packet belonged to an answer. The next one belongs to a request, if one waits.
+    last_was_answer: bool,
+    /// Receive window to advertise, in packets.
     receive_window: u32,
+    /// Receive window that was advertised last, in packets.
     advertised: u32,
-    /// ACK PSN and SACK bitmap last sent, other than in a NACK.
-    told: (u32, u32),
+    /// ACK PSN and SACK bitmap that were sent last, NACKs excluded.
+    last_ack: (u32, u32),
     /// The last packet sent carried a NACK.
-    nacked: bool,
-    /// Something waits for room in the send window, since this time.
-    blocked: Option<u64>,
-    /// The peer is to be asked for an acknowledgement.
-    probe: bool,
-    /// It has not been since the retransmission timer expired.
+    last_was_nack: bool,
+    /// Time since which packets wait for the send window; `None` if none waits.
+    blocked_since: Option<u64>,
+    /// The next packet to send is a probe.
+    probe_due: bool,
+    /// No probe was sent since the retransmission timer expired, so one may become due.
     may_probe: bool,
-    /// Probes sent since a packet came, and when the first of them was.
-    unanswered: (u32, u64),
+    /// Number of probes sent since the last received packet, and the time of the first of them.
+    unanswered_probes: (u32, u64),
     reports: [Option<Report>; REPORTS],
-    /// Whether there may be one.
+    /// `reports` may have an entry.
     any_report: bool,
+    /// Cause for `Event::Broken`, until the owner fetches it.
     broken: Option<BrokenCause>,
-    drained_told: bool,
-    /// SUPERp-lite: the transaction that the packet sent last was an answer to.
-    answered: Option<u16>,
-    /// Whether the extensions are used; `None` until the peer has said whether it has them.
+    /// `Event::Drained` was returned.
+    drained_reported: bool,
+    /// SUPERp-lite: XID of the answer that the last packet carried, until it counts as delivered.
+    lite_answer: Option<u16>,
+    /// Whether requests may use extensions. `None` until the peer's first packet arrives.
     ext: Option<bool>,
 }
 
 /// Why a connection could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewError {
-    /// A parameter is out of range.
+    /// A parameter is outside its range.
     Config(ConfigError),
     /// No memory for the windows.
     NoMemory,
@@ -78,7 +89,13 @@ impl From<ConfigError> for NewError {
 }
 
 impl<A: Slabs> Connection<A> {
-    /// Creates a connection, and all the storage it will ever use.
+    /// Creates a connection and allocates all its storage. Process context in the module: the
+    /// allocation may sleep.
+    ///
+    /// # Errors
+    ///
+    /// [`NewError::Config`] names a value outside its range. [`NewError::NoMemory`]: an allocation
+    /// failed.
     pub fn new(config: &Config, now: u64) -> Result<Self, NewError> {
         config.validate()?;
         Self::allocate(config, now).ok_or(NewError::NoMemory)
@@ -106,35 +123,38 @@ impl<A: Slabs> Connection<A> {
             initiator: Initiator::new(config)?,
             target: Target::new(config)?,
             send,
-            answered_last: false,
+            last_was_answer: false,
             receive_window: config.receive_window(),
             advertised: config.receive_window(),
-            told: (config.start_psn.wrapping_sub(1), 0),
-            nacked: false,
-            blocked: None,
-            probe: ext.is_none(),
+            last_ack: (config.start_psn.wrapping_sub(1), 0),
+            last_was_nack: false,
+            blocked_since: None,
+            probe_due: ext.is_none(),
             may_probe: false,
-            unanswered: (0, 0),
+            unanswered_probes: (0, 0),
             reports: [None; REPORTS],
             any_report: false,
             broken: None,
-            drained_told: false,
-            answered: None,
+            drained_reported: false,
+            lite_answer: None,
             ext,
             config: config.clone(),
         })
     }
 
-    /// Starts a transaction; returns its XID.
+    /// Starts a transaction and returns its XID. Every transaction that was started ends with
+    /// exactly one `Event::Completed`.
     ///
-    /// Every transaction that is taken gives exactly one `Event::Completed`, whatever happens.
+    /// # Errors
+    ///
+    /// See [`SubmitError`]. After [`SubmitError::WindowFull`] an `Event::Writable` follows.
     pub fn submit(&mut self, now: u64, request: Request) -> Result<u16, SubmitError> {
         if !self.running() {
             return Err(SubmitError::Stopped);
         }
         match self.ext {
             None => {
-                self.initiator.wants_room();
+                self.initiator.want_writable();
                 return Err(SubmitError::WindowFull);
             }
             Some(false) if request.op.opcode().is_extension() => {
@@ -154,16 +174,18 @@ impl<A: Slabs> Connection<A> {
         Ok(xid)
     }
 
-    /// Holds later requests back until all transactions so far are complete [proto 4.12]: `submit`
-    /// refuses them with `WindowFull`, and `Event::Writable` follows.
+    /// Holds later requests back until all earlier transactions are complete [proto 4.12]. Until
+    /// then `submit` refuses them with `WindowFull`. Afterwards `Event::Writable` follows.
     pub fn barrier(&mut self, barrier: Barrier) {
         self.initiator.barrier(barrier);
     }
 
-    /// Limits the receive window that is advertised from now on to `packets`, for an owner whose
-    /// connections share what the node can take in, see [`super::ReceiveBudget`]. It remains between
-    /// one packet and what was configured [proto 3.7]. Packets that the peer was allowed to send
-    /// before are accepted. When the window has at least doubled, the peer is told soon.
+    /// Limits the receive window that is advertised from now on to `packets`. An owner whose
+    /// connections share a [`super::ReceiveBudget`] passes the connection's share.
+    ///
+    /// The advertised window remains between one packet and the configured window [proto 3.7].
+    /// Packets that an earlier, larger window allowed are still accepted. If the window at least
+    /// doubles, an ACK tells the peer within the delay of a delayed ACK.
     pub fn set_receive_limit(&mut self, now: u64, packets: u32) {
         let window = packets.min(self.config.receive_window()).max(1);
         self.receive_window = window;
@@ -173,26 +195,29 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// The packets that [`Self::poll_transmit`] gives from now on leave by `lane`: a CPU with a queue of its
-    /// own, for instance. Packets of one lane keep their order up to the network, and those of different
-    /// lanes do not, so that one is not taken for lost merely because others got by. Lanes are told apart
-    /// by their low three bits.
+    /// Sets the lane of the packets that [`Self::poll_transmit`] returns from now on. A lane is,
+    /// for example, a CPU with a transmit queue of its own. Only the low three bits count.
+    ///
+    /// Packets of one lane stay in order on the way to the network; packets of different lanes may
+    /// overtake one another. A packet is therefore not declared lost merely because later packets
+    /// of other lanes arrived.
     pub fn set_lane(&mut self, lane: u8) {
         self.send.set_lane(lane);
     }
 
-    /// The receive window that was advertised last, in packets.
+    /// Receive window that was advertised last, in packets.
     pub fn advertised_window(&self) -> u32 {
         self.advertised
     }
 
-    /// Writes the Packet Delivery (but for SUPERp-lite), Transaction and operation headers of the packet that
-    /// [`Self::poll_transmit`] gave last to `out`, at most [`super::wire::HEADERS_MAX`] bytes; returns their
-    /// length, or `None` when they do not fit.
+    /// Writes to `out` the headers of the packet that [`Self::poll_transmit`] returned last: Packet
+    /// Delivery header (none for SUPERp-lite), Transaction header, operation headers. Returns their
+    /// length in bytes, at most [`super::wire::HEADERS_MAX`], or `None` if they do not fit.
     ///
-    /// `address` gives the RMA address of operation `first_op + index` of a request with more than
-    /// one operation (for `Send`: key in the upper half, offset in the lower); it is not called for
-    /// others. The data blocks follow the headers: for each operation its data and its padding.
+    /// For a request with several operations, `address(i)` returns the RMA address of operation `i`
+    /// of the request; for `Send`, the key in the upper half and the offset in the lower one. For
+    /// other packets it is not called. The owner appends the data blocks to the headers: for each
+    /// operation its data and its padding.
     pub fn emit(
         &self,
         transmit: &Transmit,
@@ -202,22 +227,22 @@ impl<A: Slabs> Connection<A> {
         transmit.emit(out, |reply| self.target.reply_reads(reply), address)
     }
 
-    /// The reads that a reply answers, one for each of its blocks: in the packet that
-    /// [`Self::poll_transmit`] gave last.
+    /// Returns the reads that a reply answers, one for each of its blocks. `reply` must be of the
+    /// packet that [`Self::poll_transmit`] returned last.
     pub fn reply_reads(&self, reply: &ReplyPayload) -> impl Iterator<Item = ReplyRead> + '_ {
         self.target.reply_reads(reply)
     }
 
-    /// Turns the answer to read `xid` of the peer into a Transaction Error: the data of a reply that
-    /// [`Self::poll_transmit`] gave cannot be fetched any more. The owner sends that one packet
-    /// [`super::Transmit::without_payload`].
+    /// Replaces the answer to the peer's read `xid` by a Transaction Error. The owner calls this if
+    /// it can no longer fetch the data of a reply that [`Self::poll_transmit`] returned, and sends
+    /// [`super::Transmit::without_payload`] in place of that packet.
     pub fn refuse_reply(&mut self, xid: u16, code: Code) {
         if self.target.refuse_reply(xid, code) {
             self.stats.refused = self.stats.refused.wrapping_add(1);
         }
     }
 
-    /// When [`Self::expire`] wants to be called; `None` for never.
+    /// Time in ns at which [`Self::expire`] must be called; `None` if no timer runs.
     pub fn deadline(&self) -> Option<u64> {
         if !self.running() {
             return None;
@@ -233,7 +258,10 @@ impl<A: Slabs> Connection<A> {
         (first != never).then_some(first)
     }
 
-    /// Does what is due at `now`; harmless when called too early.
+    /// Handles the timers that have expired at `now`. A call before [`Self::deadline`] has no
+    /// effect.
+    ///
+    /// Breaks the connection if the oldest transaction is older than `tal_transaction_timeout`.
     pub fn expire(&mut self, now: u64) {
         if !self.running() {
             return;
@@ -245,16 +273,16 @@ impl<A: Slabs> Connection<A> {
         if self.config.lite {
             return;
         }
-        let (waiting, blocked) = (self.waiting(), self.blocked.is_some());
+        let (waiting, blocked) = (self.waiting(), self.blocked_since.is_some());
         if self.send.expire(now, waiting, blocked) {
             self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
-            self.probe |= self.send.data_outstanding() == 0;
+            self.probe_due |= self.send.data_outstanding() == 0;
             self.may_probe = true;
         }
-        // An acknowledgement that is due is sent by poll_transmit.
+        // `poll_transmit` sends an acknowledgement that is due.
     }
 
-    /// The next thing the owner must know.
+    /// Returns the next event. `Event::Broken` comes before all others.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(cause) = self.broken.take() {
             return Some(Event::Broken(cause));
@@ -273,19 +301,21 @@ impl<A: Slabs> Connection<A> {
             *counter = counter.wrapping_add(1);
             return Some(event);
         }
-        if self.running() && self.ext.is_some() && self.initiator.take_room() {
+        if self.running() && self.ext.is_some() && self.initiator.take_writable() {
             return Some(Event::Writable);
         }
-        if !self.drained_told && self.initiator.drained() && self.target.drained() {
-            self.drained_told = true;
+        if !self.drained_reported && self.initiator.drained() && self.target.drained() {
+            self.drained_reported = true;
             return Some(Event::Drained);
         }
         None
     }
 
-    /// Ends the connection at once. Transactions under way complete with `Code::ABORTED_STOPPED`;
-    /// nothing is sent or accepted any more. Here as when a connection breaks, what the owner keeps of
-    /// the peer's unfinished transactions and of held packets is for the owner to drop.
+    /// Ends the connection at once. Transactions under way complete with `Code::ABORTED_STOPPED`.
+    /// Nothing is sent or accepted any more.
+    ///
+    /// The owner drops held packets, and what it stored of the peer's unfinished transactions;
+    /// [`super::Owner::aborted`] is not called. The same holds after `Event::Broken`.
     pub fn stop(&mut self) {
         if self.running() {
             self.state = State::Stopped;
@@ -293,7 +323,7 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Counters.
+    /// Returns the counters and the current round-trip estimate.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
         if !self.config.lite {
@@ -303,46 +333,49 @@ impl<A: Slabs> Connection<A> {
         stats
     }
 
-    /// State.
+    /// State of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Cuts what is begun from now on into packets of `mtu` bytes at most, from the PDL header on, for a path that
-    /// takes no longer ones any more; at most what the connection was created with. What was begun keeps its
-    /// packets, and so does a message that would not be one transaction [proto 2.8].
+    /// Limits the packets of new requests and replies to `mtu` bytes, counted from the PDL header,
+    /// for a path whose MTU has changed. The value is clamped to 128..=`config.mtu`.
+    ///
+    /// Requests and replies that were begun keep the length of their packets, because Seqno and
+    /// Offset count in these. A message that must be one transaction, and would not fit one with
+    /// shorter packets, keeps the original length, too [proto 2.8].
     pub fn set_mtu(&mut self, mtu: u32) {
-        // CAST: 128.
+        // CAST: `MTU.min` is 128.
         self.mtu = mtu.max(MTU.min as u32).min(self.config.mtu);
-        let less = self.config.mtu.saturating_sub(self.mtu);
-        self.initiator.shorten(less);
-        self.target.shorten(less);
+        let reduction = self.config.mtu.saturating_sub(self.mtu);
+        self.initiator.reduce_mtu(reduction);
+        self.target.reduce_mtu(reduction);
     }
 
-    /// Bytes of the longest packet that is made now.
+    /// Size in bytes of the largest packet for new requests and replies.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Whether a packet of the peer has been accepted. Until then the connection does not break because
-    /// nobody answers [proto 3.14]. Always, of SUPERp-lite, which cannot send again.
+    /// Whether a packet of the peer has been accepted. Until then an unresponsive peer does not
+    /// break the connection [proto 3.14]. Always true for SUPERp-lite, which does not retransmit.
     pub fn heard(&self) -> bool {
         self.config.lite || self.send.heard()
     }
 
-    /// Whether the extensions are used; `None` until the peer has said whether it has them, which only
-    /// [`Extensions::Auto`] waits for. Until then `submit` refuses everything with `WindowFull`.
+    /// Whether requests may use extensions. With [`Extensions::Auto`] this is `None` until the
+    /// peer's first packet arrives, and `submit` refuses everything with `WindowFull`.
     pub fn ext(&self) -> Option<bool> {
         self.ext
     }
 
-    /// What the connection was created with.
+    /// The configuration that the connection was created with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Nothing is under way: no transaction of this end, no answer to the peer, no packet that asks
-    /// for an acknowledgement, and none to acknowledge.
+    /// Whether nothing is under way: no local transaction, no answer to send, no unacknowledged
+    /// packet with content, and no acknowledgement to send.
     pub fn idle(&self) -> bool {
         let sending = self.target.has_packet()
             || self.send.data_outstanding() > 0
@@ -350,45 +383,50 @@ impl<A: Slabs> Connection<A> {
         self.initiator.idle() && !(self.running() && sending)
     }
 
-    /// Transactions of this end that are under way.
+    /// Number of local transactions under way.
     pub fn inflight_transactions(&self) -> u32 {
         self.initiator.open()
     }
 
-    /// Lowest PSN that the peer has not acknowledged. When it moves, the path works both ways.
+    /// Lowest PSN that the peer has not acknowledged. If it moves, the path works in both
+    /// directions.
     pub fn unacked_psn(&self) -> u32 {
         self.send.unacked_spsn()
     }
 
-    /// Packets sent and not acknowledged; pure ACKs may remain so for ever.
+    /// Number of packets sent and not acknowledged. Pure ACKs may stay unacknowledged for ever.
     pub fn inflight_packets(&self) -> u32 {
         self.send.outstanding()
     }
 
-    /// Size of a table indexed by XID modulo size.
+    /// Size of a table of the owner that is indexed by XID modulo this size.
     pub fn xid_slots(&self) -> usize {
         self.initiator.slot_count()
     }
 
-    /// Size of a table indexed by PSN modulo size, which is what `Received::Held` names slots of.
+    /// Size of the owner's table of held packets, which is indexed by PSN modulo this size.
+    /// `Received::Held` and [`Self::next_release`] return its indices.
     pub fn psn_slots(&self) -> usize {
         self.send.slot_count()
     }
 
-    /// Most bytes that one transaction of this kind carries, with `count` 1.
+    /// Largest length in bytes of a request with this operation and `count` 1.
     pub fn max_request_len(&self, op: &ReqOp) -> u64 {
         self.initiator.max_len(op)
     }
 
-    /// Operations of `len` bytes each, up to `tal_max_ops_per_pkt`, that one packet takes, and for reads
-    /// also one packet of the answer; 0 if not even one fits, 1 for kinds that are always alone.
+    /// Number of operations of `len` bytes each that fit one packet, at most `tal_max_ops_per_pkt`.
+    /// For reads the reply must also fit one transaction. The result is 0 if not even one operation
+    /// fits, and 1 for operations that cannot share a packet.
     pub fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
         self.initiator.per_packet(op, len)
     }
 
-    /// Whether a request submitted now has a slot, and its packets would not wait for room in the send
-    /// window behind others of this end. An owner that submits only then can pack what gathers
-    /// meanwhile; it tries again after each call that changes the connection.
+    /// Whether a request submitted now gets a slot in the transaction window, and its packets would
+    /// not queue behind other requests for a full send window.
+    ///
+    /// An owner that submits only while this is true can pack the requests that collect meanwhile.
+    /// It asks again after each call that changes the connection.
     pub fn ready(&mut self) -> bool {
         self.ext.is_some()
             && self.initiator.has_slot()
@@ -397,24 +435,26 @@ impl<A: Slabs> Connection<A> {
                 || self.send.has_room(self.receive.ack_psn()))
     }
 
-    /// Least bytes of each operation of a request of this kind.
+    /// Smallest length in bytes of each operation of a request with this operation.
     pub fn min_request_len(&self, op: &ReqOp) -> u32 {
         self.initiator.min_len(op)
     }
 
+    /// Whether the connection sends and accepts packets.
     fn running(&self) -> bool {
         matches!(self.state, State::Open | State::ShuttingDown)
     }
 
-    /// The peer owes something even if no packet in flight asks for an acknowledgement: the answer to
-    /// a transaction, an ACK XID, room in the window, or what it says of the extensions.
+    /// Whether this end waits for the peer even if no packet with content is in flight: for an
+    /// answer, an ACK XID, a larger window, or the announcement of extensions.
     ///
-    /// What it owes may have travelled in a pure ACK, which nobody sends again when it is lost. So the
-    /// retransmission timer runs, and when it expires the peer is probed.
+    /// The peer may have sent that in a pure ACK. A lost pure ACK is not retransmitted. The
+    /// retransmission timer therefore runs while this is true, and a probe follows its expiry.
     fn waiting(&self) -> bool {
-        self.initiator.waiting() || self.blocked.is_some() || self.ext.is_none()
+        self.initiator.waiting() || self.blocked_since.is_some() || self.ext.is_none()
     }
 
+    /// Queues a report for the owner, or counts it as lost if the queue is full.
     fn report(&mut self, report: Report) {
         match self.reports.iter_mut().find(|slot| slot.is_none()) {
             Some(slot) => {
@@ -425,6 +465,7 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// Ends the connection because of the peer. Transactions under way complete with `code`.
     fn break_down(&mut self, cause: BrokenCause, code: Code) {
         self.state = State::Broken;
         self.broken = Some(cause);

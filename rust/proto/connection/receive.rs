@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Packets in.
+//! Received packets.
 
 use super::super::pdl::{AckCheck, Arrival, Content};
 use super::super::seq::is_late;
@@ -9,9 +9,10 @@ use super::super::{DropReason, Owner, Received, Report, Slabs};
 use super::Connection;
 
 impl<A: Slabs> Connection<A> {
-    /// Takes a packet that came for this connection.
+    /// Processes a packet that arrived for this connection.
     ///
-    /// After `Delivered`, call [`Self::next_release`] until it gives `None`.
+    /// After `Received::Delivered` the owner calls [`Self::next_release`] until it returns `None`,
+    /// and passes the held packet of each slot to [`Self::release`].
     pub fn receive<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
         if !self.running() {
             return Received::Dropped(DropReason::NotRunning);
@@ -19,7 +20,7 @@ impl<A: Slabs> Connection<A> {
         if self.config.lite {
             return self.receive_lite(now, packet, owner);
         }
-        // Everything is judged before anything changes [proto 3.3].
+        // PSN, ACK PSN and ACK XID are checked before any state changes [proto 3.3].
         let (arrival, ack) = match self.judge(packet) {
             Ok(judged) => judged,
             Err(report) => {
@@ -37,22 +38,23 @@ impl<A: Slabs> Connection<A> {
             Arrival::AboveHole => {
                 self.stats.out_of_order = self.stats.out_of_order.wrapping_add(1);
             }
-            // A pure ACK re-uses an old PSN when the window has no room for it.
+            // The peer sends a pure ACK with an old PSN if its send window is full.
             Arrival::Duplicate | Arrival::Beyond if pure => {
                 self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
                 return Received::AckOnly;
             }
             Arrival::Duplicate | Arrival::Beyond => {
                 self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
-                // The ACK for the first copy may have been lost [proto 3.8].
+                // The ACK for the first copy may be lost. Without another one the peer would
+                // retransmit until the connection breaks [proto 3.8].
                 self.ack.at_once(now);
                 return Received::Duplicate;
             }
         }
 
-        let expected = self.receive.next_acked_rpsn();
+        let base = self.receive.next_acked_rpsn();
         let at_once = self.receive.accept(psn, !pure);
-        let filled = self.receive.next_acked_rpsn().wrapping_sub(expected);
+        let advance = self.receive.next_acked_rpsn().wrapping_sub(base);
         self.stats.rx_packets = self.stats.rx_packets.wrapping_add(1);
         if pure {
             self.stats.rx_acks = self.stats.rx_acks.wrapping_add(1);
@@ -60,11 +62,11 @@ impl<A: Slabs> Connection<A> {
         } else {
             self.ack.packets(now, 1);
         }
-        // The sender should learn at once of a hole, and that it is filled. Holes among pure ACKs are of
-        // no interest, and telling of them would be answered in kind for ever.
+        // The sender needs to know at once of a new hole, and of a hole that was filled. A pure ACK
+        // above a hole gets no ACK: two ends would answer each other's pure ACKs for ever.
         let holes =
             self.receive.any_hole() && (self.receive.sack() != 0 || self.receive.unnamed() > 0);
-        if filled > 1 || (!pure && holes) {
+        if advance > 1 || (!pure && holes) {
             self.ack.at_once(now);
         }
         if pure {
@@ -78,11 +80,12 @@ impl<A: Slabs> Connection<A> {
         self.deliver(now, packet, owner)
     }
 
-    /// Takes packets that continue one another, with the data of all at once; gives what [`Self::receive`] would give
-    /// of the last one. To the peer and to the owner it is as if that had taken them in turn, but for the calls of the
-    /// owner that place data: it is one.
+    /// Processes all packets of a run at once, and returns what [`Self::receive`] would return for
+    /// the last of them. The effect is that of [`Self::receive`] for each packet, except that a
+    /// single call of the owner places the data of all.
     ///
-    /// `None` if anything is out of the ordinary; then [`Self::receive`] has to take each by itself.
+    /// Returns `None` if the fast path does not apply. The owner must then pass each packet to
+    /// [`Self::receive`].
     pub fn receive_run<O: Owner>(
         &mut self,
         now: u64,
@@ -94,11 +97,13 @@ impl<A: Slabs> Connection<A> {
         if self.config.lite || !next {
             return None;
         }
-        // All have the same acknowledgements, and these do nothing twice.
+        // All packets of a run carry the same acknowledgement fields, so these are processed once.
+        // If this returns `None` below, `receive` processes them again, which changes nothing
+        // except `rx_nacks`.
         let (_, ack) = self.judge(first).ok()?;
         self.hear(now, first);
         self.acknowledged(now, first, ack);
-        if ack != AckCheck::Stale && !self.send.is_known(first.pdl()) {
+        if ack != AckCheck::Stale && !self.send.is_redundant(first.pdl()) {
             return None;
         }
         let step = match Opcode::is_reply(first.tal().opcode) {
@@ -109,21 +114,23 @@ impl<A: Slabs> Connection<A> {
         self.receive.accept_next(count);
         self.stats.rx_packets = self.stats.rx_packets.wrapping_add(count.into());
         self.ack.packets(now, count);
-        Some(self.stepped(now, first, Ok(step)))
+        Some(self.finish_delivery(now, first, Ok(step)))
     }
 
-    /// Whether [`Self::receive`] would have a packet of this PSN held, unless something else is wrong with it.
+    /// Whether [`Self::receive`] would return `Held` for a packet with this PSN, if the packet is
+    /// valid otherwise.
     pub fn would_hold(&self, psn: u32) -> bool {
         !self.config.lite && self.receive.would_hold(psn)
     }
 
-    /// The slot of the next held packet that is in order now; give it to [`Self::release`].
+    /// Returns the slot of the next held packet whose turn has come. The owner passes the packet to
+    /// [`Self::release`].
     pub fn next_release(&mut self) -> Option<usize> {
         let psn = self.receive.next_release()?;
         Some(self.send.slot(psn))
     }
 
-    /// Delivers a packet that was held.
+    /// Delivers a packet that was held, see [`Self::next_release`].
     pub fn release<O: Owner>(&mut self, now: u64, packet: &Packet<'_>, owner: &mut O) -> Received {
         if !self.running() {
             return Received::Dropped(DropReason::NotRunning);
@@ -131,17 +138,23 @@ impl<A: Slabs> Connection<A> {
         self.deliver(now, packet, owner)
     }
 
-    /// Notes that the peer is there, and, from its first packet, whether it has the extensions.
+    /// Records that a packet of the peer was accepted. The first one tells whether the peer has the
+    /// extensions.
     fn hear(&mut self, now: u64, packet: &Packet<'_>) {
-        self.unanswered = (0, 0);
+        self.unanswered_probes = (0, 0);
         if self.ext.is_none() {
             self.ext = Some(packet.tal().ext);
-            self.probe = false;
+            self.probe_due = false;
         }
         self.send.hear(now);
     }
 
-    /// Where the packet's PSN lies and what its acknowledgement fields are. Changes nothing.
+    /// Classifies the packet's PSN and acknowledgement fields. Changes no state.
+    ///
+    /// # Errors
+    ///
+    /// PSN, ACK PSN or ACK XID is outside its window, and the packet must be dropped
+    /// [proto 3.2, 3.3].
     fn judge(&self, packet: &Packet<'_>) -> Result<(Arrival, AckCheck), Report> {
         let pdl = packet.pdl();
         let arrival = self.receive.classify(pdl.psn);
@@ -153,13 +166,15 @@ impl<A: Slabs> Connection<A> {
                 high: self.receive.max_rpsn(),
             });
         }
-        // A packet that is not delivered may be of an earlier life, and be answered.
-        let believed = |ack: &AckCheck| {
+        // An ACK PSN that is too old for a delayed packet may be a guess of an attacker. A
+        // duplicate is not delivered, so it may have any old ACK PSN: it may come from an earlier
+        // life of the peer's connection, which must get an answer [proto 3.2, 3.8].
+        let is_plausible = |ack: &AckCheck| {
             *ack != AckCheck::Stale
                 || arrival == Arrival::Duplicate
                 || is_late(pdl.ack_psn, self.send.unacked_spsn())
         };
-        let Some(ack) = self.send.check_ack(pdl).ok().filter(believed) else {
+        let Some(ack) = self.send.check_ack(pdl).ok().filter(is_plausible) else {
             return Err(Report {
                 reason: DropReason::AckOutOfWindow,
                 value: pdl.ack_psn,
@@ -167,15 +182,15 @@ impl<A: Slabs> Connection<A> {
                 high: self.send.next_spsn(),
             });
         };
-        // ACK XID is as old as ACK PSN. With a stale one it may be so old that serial arithmetic on
-        // its 16 bits fails.
+        // ACK XID is as old as ACK PSN. If that is stale, ACK XID may be too old for serial
+        // arithmetic on 16 bits, and is ignored.
         if ack != AckCheck::Stale {
             self.initiator.check_ack(packet.tal().ack_xid)?;
         }
         Ok((arrival, ack))
     }
 
-    /// Takes the acknowledgement fields of both layers.
+    /// Processes the acknowledgement fields of both layers.
     fn acknowledged(&mut self, now: u64, packet: &Packet<'_>, ack: AckCheck) {
         if ack == AckCheck::Stale {
             return;
@@ -195,7 +210,7 @@ impl<A: Slabs> Connection<A> {
                 Content::None | Content::Request { .. } => {}
             });
         if retired {
-            // ACK XID moved without a packet from the peer that asks for an acknowledgement.
+            // The local ACK XID moved, and the peer's packet may ask for no ACK.
             self.ack.soon(now);
         }
         if self.initiator.acknowledge(packet.tal().ack_xid) {
@@ -214,11 +229,17 @@ impl<A: Slabs> Connection<A> {
             false => self.target.receive(packet, owner, &mut self.stats),
             true => self.initiator.receive(packet, owner, &mut self.stats),
         };
-        self.stepped(now, packet, step)
+        self.finish_delivery(now, packet, step)
     }
 
-    /// What follows of what the Transaction Layer did with a packet.
-    fn stepped(&mut self, now: u64, packet: &Packet<'_>, step: Result<Step, Report>) -> Received {
+    /// Schedules acknowledgements, reports and counts according to what the Transaction Layer did
+    /// with a packet.
+    fn finish_delivery(
+        &mut self,
+        now: u64,
+        packet: &Packet<'_>,
+        step: Result<Step, Report>,
+    ) -> Received {
         match step {
             Ok(Step::Partial) => {}
             Ok(Step::Complete) => self.ack.at_once(now),
@@ -233,7 +254,7 @@ impl<A: Slabs> Connection<A> {
                 }
                 return Received::Dropped(reason);
             }
-            Ok(Step::Swallowed) => return Received::Dropped(DropReason::TransactionFailed),
+            Ok(Step::Discarded) => return Received::Dropped(DropReason::TransactionFailed),
             Err(report) => {
                 let counter = match report.reason {
                     DropReason::XidOutOfWindow => &mut self.stats.out_of_window,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What cannot be brought about from outside.
+//! Tests that need private fields.
 
 use super::super::slab::test::Heap;
 use super::super::DropReason;
 use super::*;
 
-/// Four billion packets in two seconds are more than a test can send.
+/// A test cannot send four billion packets in two seconds, so it sets the state of `reuse`.
 #[test]
 fn psn_used_again_too_soon_is_reported() {
     for (age, reported) in [(1_999_999_999, true), (2_000_000_000, false)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Packets out.
+//! Packets to send.
 
 use super::super::bitmap::SACK_BITS;
 use super::super::config::Extensions;
@@ -9,10 +9,14 @@ use super::super::{BrokenCause, Code, DropReason, Payload, Report, Slabs, Transm
 use super::Connection;
 
 impl<A: Slabs> Connection<A> {
-    /// The next packet to send. Once returned it counts as sent.
+    /// Returns the next packet to send. A packet that was returned counts as sent.
     ///
-    /// Order: a probe, then what is lost, then new packets, requests and answers in turn, then an
-    /// acknowledgement if one is due and nothing else carried it.
+    /// The order is:
+    ///
+    /// 1. a probe,
+    /// 2. retransmissions,
+    /// 3. new packets, of requests and answers in turn,
+    /// 4. an acknowledgement, if one is due and no other packet carried it.
     pub fn poll_transmit(&mut self, now: u64) -> Option<Transmit> {
         if !self.running() {
             return None;
@@ -20,8 +24,8 @@ impl<A: Slabs> Connection<A> {
         if self.config.lite {
             return self.poll_transmit_lite(now);
         }
-        // Behind many packets it could be lost each time, always by the same full queue.
-        if self.probe {
+        // A probe goes first. At the end of a burst the same full queue could drop it every time.
+        if self.probe_due {
             return self.send_probe(now);
         }
         if let Some(lost) = self.send.next_lost(now) {
@@ -34,11 +38,11 @@ impl<A: Slabs> Connection<A> {
                 let content = self.next_content()?;
                 return self.send_new(now, content);
             }
-            if self.blocked.is_none() {
+            if self.blocked_since.is_none() {
                 if !self.waiting() && self.send.data_outstanding() == 0 {
                     self.send.progress(now);
                 }
-                self.blocked = Some(now);
+                self.blocked_since = Some(now);
             }
         } else {
             self.unblock(now);
@@ -55,9 +59,11 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// As [`Self::poll_transmit`], with what it gave last in `transmit`: the next packet of a long request
-    /// or answer is made from the one before it, at a third of the cost. Whether there is one; otherwise `transmit`
-    /// is what it was.
+    /// Replaces `transmit`, the packet that was returned last, by the next packet to send, and
+    /// returns true. If there is none, it returns false and does not change `transmit`.
+    ///
+    /// The packets are those of [`Self::poll_transmit`]. The next packet of a long request or reply
+    /// is derived from the one before it, which costs about a third.
     pub fn next_transmit(&mut self, now: u64, transmit: &mut Transmit) -> bool {
         if self.follow(now, transmit, 1) == 1 {
             return true;
@@ -71,39 +77,48 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Makes up to `most` packets of a packet's request or answer that come after it, if they come next: as
-    /// [`Self::next_transmit`] would, one after the other, at the cost of little more than one. Gives how many;
-    /// `transmit` is the last of them, and [`Transmit::nth`] gives the others.
-    pub fn follow(&mut self, now: u64, transmit: &mut Transmit, most: u16) -> u16 {
-        // As nearly always with small ones: it was the only packet.
+    /// Sends up to `max` packets that continue the request or reply of `transmit`, which must be
+    /// the packet that was returned last. Returns their number.
+    ///
+    /// The packets are those that as many calls of [`Self::next_transmit`] would return, at little
+    /// more than the cost of one. Afterwards `transmit` is the last of them; [`Transmit::nth`]
+    /// returns the others.
+    pub fn follow(&mut self, now: u64, transmit: &mut Transmit, max: u16) -> u16 {
+        // The common case of a small request: the packet was its only one.
         let last = transmit.tal.eom || matches!(transmit.payload, Payload::None);
-        if last || !self.running() || self.config.lite || self.probe || !self.send.is_calm() {
+        if last
+            || !self.running()
+            || self.config.lite
+            || self.probe_due
+            || !self.send.is_loss_free()
+        {
             return 0;
         }
-        let room = self.send.room(self.receive.ack_psn());
-        // Several have to be alike: their PSNs go on, which they do not behind one that is sent again, and their
-        // acknowledgements do not take turns with NACKs.
-        let goes_on = transmit.psn.wrapping_add(1) == self.send.next_spsn();
-        let most = match goes_on && self.receive.unnamed() == 0 {
-            true => most,
-            false => most.min(1),
+        let free = self.send.free_slots(self.receive.ack_psn());
+        // `Transmit::nth` derives several packets from one. Their PSNs must be consecutive, which
+        // fails after a retransmission. Their acknowledgement fields must be equal, which fails
+        // while ACKs alternate with NACKs.
+        let consecutive = transmit.psn.wrapping_add(1) == self.send.next_spsn();
+        let max = match consecutive && self.receive.unnamed() == 0 {
+            true => max,
+            false => max.min(1),
         };
-        let most = u16::try_from(room).unwrap_or(u16::MAX).min(most);
+        let max = u16::try_from(free).unwrap_or(u16::MAX).min(max);
         let (xid, seqno) = (transmit.tal.xid, transmit.tal.seqno);
         let first = seqno.wrapping_add(1);
-        let (made, bytes) = match &mut transmit.payload {
+        let (count, bytes) = match &mut transmit.payload {
             Payload::Request(request) if !self.target.has_packet() => {
-                let (made, bytes) = self.initiator.follow(&mut transmit.tal, request, most);
-                for n in 0..made {
+                let (count, bytes) = self.initiator.follow(&mut transmit.tal, request, max);
+                for n in 0..count {
                     let seqno = first.wrapping_add(n);
                     transmit.psn = self.assign(now, Content::Request { xid, seqno });
                 }
-                (made, bytes)
+                (count, bytes)
             }
             Payload::Reply(reply) if !self.initiator.has_packet() => {
                 let (read, block, mut offset) = (reply.read, reply.len, reply.offset);
-                let (made, bytes) = self.target.follow(&mut transmit.tal, reply, most);
-                for n in 0..made {
+                let (count, bytes) = self.target.follow(&mut transmit.tal, reply, max);
+                for n in 0..count {
                     offset = offset.saturating_add(block);
                     let content = Content::Reply {
                         xid,
@@ -114,24 +129,27 @@ impl<A: Slabs> Connection<A> {
                     };
                     transmit.psn = self.assign(now, content);
                 }
-                (made, bytes)
+                (count, bytes)
             }
             _ => (0, 0),
         };
-        if made > 0 {
-            self.answered_last = matches!(transmit.payload, Payload::Reply(_));
+        if count > 0 {
+            self.last_was_answer = matches!(transmit.payload, Payload::Reply(_));
             self.unblock(now);
             self.stats.tx_bytes = self.stats.tx_bytes.wrapping_add(bytes.into());
-            self.stats.tx_operations = self.stats.tx_operations.wrapping_add(made.into());
+            self.stats.tx_operations = self.stats.tx_operations.wrapping_add(count.into());
             transmit.retransmit = false;
-            (transmit.pdl, transmit.tal.ack_xid) = self.headers(now, transmit.psn, made);
+            (transmit.pdl, transmit.tal.ack_xid) = self.headers(now, transmit.psn, count);
         }
-        made
+        count
     }
 
-    /// What is left to send of a packet that was given out and has not been sent: the packet as it was,
-    /// or without a payload that nobody waits for any more, or nothing. For an owner whose device had
-    /// no room, and who sends it before it asks for the next one.
+    /// Checks a packet that was returned earlier, and that the owner could not send because its
+    /// device queue was full [proto 3.21]. The owner sends the result before it asks for the next
+    /// packet.
+    ///
+    /// The result is the packet itself; the packet without its payload, if the request has ended
+    /// meanwhile; or `None`, if the packet need not be sent any more.
     pub fn recheck(&self, transmit: &Transmit) -> Option<Transmit> {
         if !self.running() {
             return None;
@@ -152,19 +170,19 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Ends the time in which the window is too full for what there is to send.
+    /// Ends the wait for the send window, if there was one, and adds its time to the counter.
     fn unblock(&mut self, now: u64) {
-        if let Some(since) = self.blocked.take() {
+        if let Some(since) = self.blocked_since.take() {
             let time = now.saturating_sub(since);
             self.stats.window_full_ns = self.stats.window_full_ns.wrapping_add(time);
         }
     }
 
-    /// Takes the next packet of a request or an answer.
+    /// Dequeues the next packet of a request or an answer, in turn.
     pub(super) fn next_content(&mut self) -> Option<Content> {
         let answer =
-            self.target.has_packet() && !(self.answered_last && self.initiator.has_packet());
-        self.answered_last = answer;
+            self.target.has_packet() && !(self.last_was_answer && self.initiator.has_packet());
+        self.last_was_answer = answer;
         if answer {
             self.target.next_packet()
         } else {
@@ -172,6 +190,7 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// Sends a new packet.
     fn send_new(&mut self, now: u64, content: Content) -> Option<Transmit> {
         let (tal, payload) = self.build(content).unwrap_or_default();
         let psn = self.assign(now, content);
@@ -179,7 +198,7 @@ impl<A: Slabs> Connection<A> {
         Some(self.transmit(now, psn, false, tal, payload))
     }
 
-    /// Gives a new packet its PSN.
+    /// Assigns a PSN to a new packet.
     fn assign(&mut self, now: u64, content: Content) -> u32 {
         let psn = self.send.assign(now, content, self.receive.ack_psn());
         if self.reuse.assign(psn, now) {
@@ -193,7 +212,7 @@ impl<A: Slabs> Connection<A> {
         psn
     }
 
-    /// Counts what a packet carries that was never sent before.
+    /// Counts the content of a packet that is sent for the first time.
     pub(super) fn count_new(&mut self, tal: &TalHeader, payload: &Payload) {
         let stats = &mut self.stats;
         match payload {
@@ -218,6 +237,8 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
+    /// Retransmits a packet. If its content is not needed any more, a pure ACK fills the PSN.
+    /// Returns `None` if the peer is dead; then the connection is broken.
     fn retransmit(
         &mut self,
         now: u64,
@@ -232,7 +253,8 @@ impl<A: Slabs> Connection<A> {
                 | Content::AtomicResponse { xid }
                 | Content::Error { xid },
             ) => {
-                // An error has taken the place of the answer: nobody waits for this packet any more.
+                // A Transaction Error has replaced the answer. This packet of the answer counts as
+                // acknowledged, because it will not be sent again.
                 if self.target.acknowledged(xid) {
                     self.ack.soon(now);
                 }
@@ -252,17 +274,19 @@ impl<A: Slabs> Connection<A> {
             Cause::FullWindow => &mut stats.retransmits_full_window,
         };
         *counter = counter.wrapping_add(1);
-        // Nobody answers a pure ACK, and the window waits for this PSN.
-        self.probe |= cause == Cause::Timeout && content == Content::None && self.may_probe;
+        // The peer does not answer a pure ACK, but the window cannot move before this PSN is
+        // acknowledged.
+        self.probe_due |= cause == Cause::Timeout && content == Content::None && self.may_probe;
         let (tal, payload) = built.unwrap_or_default();
         Some(self.transmit(now, psn, true, tal, payload))
     }
 
-    /// Asks the peer for an acknowledgement: a packet with an old PSN that is no pure ACK is not
-    /// delivered but answered [proto 3.8].
+    /// Sends a probe, which asks the peer for an acknowledgement: a packet with an old PSN that is
+    /// not a pure ACK is answered and not delivered [proto 3.8]. Returns `None` if the peer is
+    /// dead; then the connection is broken.
     fn send_probe(&mut self, now: u64) -> Option<Transmit> {
-        (self.probe, self.may_probe) = (false, false);
-        let (count, since) = self.unanswered;
+        (self.probe_due, self.may_probe) = (false, false);
+        let (count, since) = self.unanswered_probes;
         let since = if count == 0 { now } else { since };
         let dead = now.saturating_sub(since) > self.config.pdl_dead_time;
         if count > self.config.pdl_max_rtx && dead && self.send.heard() {
@@ -270,26 +294,27 @@ impl<A: Slabs> Connection<A> {
             self.break_down(BrokenCause::PeerDead { psn }, Code::ABORTED_BROKEN);
             return None;
         }
-        self.unanswered = (count.saturating_add(1), since);
+        self.unanswered_probes = (count.saturating_add(1), since);
         self.stats.probes = self.stats.probes.wrapping_add(1);
         Some(self.unnumbered(now, true))
     }
 
-    /// A packet that takes no PSN: it carries the last one that is acknowledged. A No-op of one
-    /// packet, or without `ask` a pure ACK.
-    fn unnumbered(&mut self, now: u64, ask: bool) -> Transmit {
+    /// Builds a packet that uses no new PSN, but the last acknowledged one: a probe, which is a
+    /// No-op with `eom`, or a pure ACK.
+    fn unnumbered(&mut self, now: u64, is_probe: bool) -> Transmit {
         let psn = self.send.unacked_spsn().wrapping_sub(1);
         let tal = TalHeader {
-            eom: ask,
+            eom: is_probe,
             ..TalHeader::default()
         };
-        if !ask {
+        if !is_probe {
             self.stats.tx_acks = self.stats.tx_acks.wrapping_add(1);
         }
         self.transmit(now, psn, false, tal, Payload::None)
     }
 
-    /// Header and content of what a PSN carries; `None` when it is not needed any more.
+    /// Builds Transaction header and payload of `content`. Returns `None` if the content is not
+    /// needed any more.
     pub(super) fn build(&self, content: Content) -> Option<(TalHeader, Payload)> {
         match content {
             Content::None => None,
@@ -303,31 +328,32 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// ACK PSN and SACK bitmap of a packet sent now: every other packet's are a NACK while there are
-    /// packets that nothing else names [proto 3.5].
-    fn acknowledgement(&mut self, now: u64) -> (u32, u32) {
+    /// Returns ACK PSN and SACK bitmap for a packet sent now. While packets arrived that neither an
+    /// ACK nor a NACK has named, every second packet carries a NACK [proto 3.5].
+    fn ack_fields(&mut self, now: u64) -> (u32, u32) {
         let ack = (self.receive.ack_psn(), self.receive.sack());
-        // As nearly always: it names all that has come.
+        // The common case: an ordinary ACK names every packet that arrived.
         if self.receive.unnamed() == 0 {
             self.ack.sent();
-            (self.nacked, self.told) = (false, ack);
+            (self.last_was_nack, self.last_ack) = (false, ack);
             return ack;
         }
-        let nack = match self.nacked {
+        let nack = match self.last_was_nack {
             true => None,
             false => self.receive.nack(),
         };
         self.ack.sent();
-        self.nacked = nack.is_some();
+        self.last_was_nack = nack.is_some();
         if let Some((psn, _)) = nack {
             self.stats.tx_nacks = self.stats.tx_nacks.wrapping_add(1);
-            self.receive.nacked(psn);
+            self.receive.nack_sent(psn);
         } else {
-            self.told = ack;
+            self.last_ack = ack;
         }
-        // What did not fit into this one follows, as soon as it fills another.
+        // This packet could not name all that arrived. The next one is due at once if the ordinary
+        // ACK has news, or if the remaining PSNs fill a whole NACK; otherwise within the delay.
         match self.receive.unnamed() {
-            _ if self.told != ack => self.ack.at_once(now),
+            _ if self.last_ack != ack => self.ack.at_once(now),
             0 => {}
             1..SACK_BITS => self.ack.soon(now),
             _ => self.ack.at_once(now),
@@ -335,8 +361,8 @@ impl<A: Slabs> Connection<A> {
         nack.unwrap_or(ack)
     }
 
-    /// A packet with the latest acknowledgement fields [proto 3.12].
-    // Not called: what it gives would be copied from place to place.
+    /// Builds a packet with current acknowledgement fields [proto 3.12].
+    // Always inlined: a call would copy the large `Transmit` several times.
     #[inline(always)]
     fn transmit(
         &mut self,
@@ -361,10 +387,11 @@ impl<A: Slabs> Connection<A> {
         }
     }
 
-    /// Packet Delivery header and ACK XID of the last of `count` packets that are sent now.
+    /// Counts `count` packets as sent, and returns the Packet Delivery header and the ACK XID of
+    /// the last of them.
     fn headers(&mut self, now: u64, psn: u32, count: u16) -> (PdlHeader, u16) {
         self.stats.tx_packets = self.stats.tx_packets.wrapping_add(count.into());
-        let (ack_psn, sack) = self.acknowledgement(now);
+        let (ack_psn, sack) = self.ack_fields(now);
         self.advertised = self.receive_window;
         let pdl = PdlHeader {
             dcid: self.config.remote_cid,

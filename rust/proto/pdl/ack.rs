@@ -1,86 +1,91 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! When an acknowledgement is due.
+//! Schedule of acknowledgements: stretch ACKs and delayed ACKs.
 
-/// Decides when acknowledgements are sent that no packet happens to carry.
+/// Decides when an acknowledgement is sent that no other packet carries.
 ///
-/// Sending anything acknowledges everything, so whatever is sent resets all of this.
+/// Every packet carries acknowledgement fields, so each packet sent resets the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSchedule {
-    /// When an acknowledgement is due; `None` when none is owed.
+    /// Time in ns at which an acknowledgement is due; `None` if there is nothing to acknowledge.
     due: Option<u64>,
-    /// Packets that ask for an acknowledgement, since the last was sent.
-    asked: u32,
-    /// Pure ACKs since anything was sent.
-    pure: u32,
+    /// Number of packets with content received since a packet was last sent.
+    packets: u32,
+    /// Number of pure ACKs received since a packet was last sent.
+    pure_acks: u32,
+    /// Longest delay of an acknowledgement, in ns.
     delay: u64,
-    /// As configured, and as the window allows.
+    /// Configured `pdl_ack_every`.
     every_max: u32,
+    /// Number of packets that make an acknowledgement due at once.
     every: u32,
-    pure_max: u32,
+    /// Number of pure ACKs that make an acknowledgement due at once.
+    pure_acks_max: u32,
 }
 
 impl AckSchedule {
-    /// For acknowledgements delayed by at most `delay` ns and by at most `every` packets of a window
-    /// of `window`.
+    /// Creates a schedule that delays an acknowledgement by at most `delay` ns and by at most
+    /// `every` packets. `window` is the advertised receive window, in packets.
     pub(crate) fn new(delay: u64, every: u32, window: u32) -> Self {
         let mut schedule = Self {
             due: None,
-            asked: 0,
-            pure: 0,
+            packets: 0,
+            pure_acks: 0,
             delay,
             every_max: every,
             every: 0,
-            pure_max: 0,
+            pure_acks_max: 0,
         };
         schedule.set_window(window);
         schedule
     }
 
-    /// The window that is advertised changes.
+    /// Sets the advertised receive window, in packets.
     pub(crate) fn set_window(&mut self, window: u32) {
-        // Four a window keep the sender from standing still between them.
+        // With four acknowledgements per window the sender does not stall between them.
         self.every = self.every_max.min(window / 4).max(1);
-        // Two at least, or two ends would answer each other's pure ACKs for ever.
-        self.pure_max = (window / 2).max(2);
+        // With a limit of 1 two ends would answer each other's pure ACKs for ever.
+        self.pure_acks_max = (window / 2).max(2);
     }
 
-    /// `count` new packets came that ask for an acknowledgement [proto 3.15].
+    /// Records the arrival of `count` new packets with content [proto 3.15].
     pub(crate) fn packets(&mut self, now: u64, count: u32) {
-        self.asked = self.asked.saturating_add(count);
-        if self.asked >= self.every {
+        self.packets = self.packets.saturating_add(count);
+        if self.packets >= self.every {
             self.at_once(now);
         } else {
             self.soon(now);
         }
     }
 
-    /// A new pure ACK came: it asks for nothing, but its sender's window must move [proto 3.10].
+    /// Records the arrival of a new pure ACK. It asks for no acknowledgement, but it occupies a
+    /// slot of the peer's send window. Half a window of pure ACKs makes an acknowledgement due, so
+    /// that the peer's window moves [proto 3.10].
     pub(crate) fn pure_ack(&mut self, now: u64) {
-        self.pure = self.pure.saturating_add(1);
-        if self.pure >= self.pure_max {
+        self.pure_acks = self.pure_acks.saturating_add(1);
+        if self.pure_acks >= self.pure_acks_max {
             self.at_once(now);
         }
     }
 
-    /// An acknowledgement is due at the end of this batch of packets.
+    /// Makes an acknowledgement due now. It is sent after the current batch of packets.
     pub(crate) fn at_once(&mut self, now: u64) {
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
     }
 
-    /// An acknowledgement is due within the delay.
+    /// Makes an acknowledgement due within the delay.
     pub(crate) fn soon(&mut self, now: u64) {
         let due = now.saturating_add(self.delay);
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
 
-    /// A packet with acknowledgements is sent.
+    /// Records that a packet was sent, with acknowledgement fields.
     pub(crate) fn sent(&mut self) {
         self.due = None;
-        self.asked = 0;
-        self.pure = 0;
+        self.packets = 0;
+        self.pure_acks = 0;
     }
 
-    /// When an acknowledgement is due.
+    /// Time in ns at which an acknowledgement is due; `None` if there is nothing to acknowledge.
     pub(crate) fn due(&self) -> Option<u64> {
         self.due
     }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What packets carry, as the Packet Delivery Layer keeps it.
+//! Content of packets, as the send window stores it.
 
-/// What a PSN carries: enough to build the packet again.
+/// Reference to what a packet carries, from which the packet can be rebuilt. A packet with content
+/// asks for an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Nothing: a pure ACK, or what is left of a transaction that is over.
+    /// No content: a pure ACK, or a packet whose transaction is over.
     #[default]
     None,
-    /// Packet of a request of this end.
+    /// Packet of a local request.
     Request { xid: u16, seqno: u16 },
-    /// Data for a read of the peer: `count` reads from `read` on, from `offset`.
+    /// Packet of a reply to the peer: data for `count` reads from pool index `read` on, from
+    /// `offset` bytes in each.
     Reply {
         xid: u16,
         seqno: u16,
@@ -17,7 +19,7 @@ pub(crate) enum Content {
         count: u8,
         offset: u32,
     },
-    /// Original value for an atomic of the peer.
+    /// Response to an atomic of the peer.
     AtomicResponse { xid: u16 },
     /// Transaction Error for a request of the peer.
     Error { xid: u16 },

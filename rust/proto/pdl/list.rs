@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Lists threaded through the slots of the send window.
+//! Intrusive lists of the slots of the send window.
 
 use super::super::slab::{Slabs, Slots};
 use super::send::SendSlot;
 
-/// No slot.
+/// Index that stands for no slot.
 const NIL: u16 = u16::MAX;
 
-/// Which list a slot is in.
+/// The list that a slot is in. Each transmission puts the packet into `Sent`; an acknowledgement of
+/// any kind moves it to `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// Acknowledged, or not in use.
     #[default]
     None,
-    /// Sent, and neither acknowledged nor suspected nor taken for lost.
+    /// In flight, and not suspected to be lost.
     Sent,
-    /// Named as missing when something later had arrived, but nothing later of its lane.
+    /// Suspected, weakly: an acknowledgement named the packet as missing, and a later transmission
+    /// of another lane arrived, but none of its own lane. Lost when its age exceeds
+    /// `Rtt::base_rto`.
     Overtaken,
-    /// Named as missing when something later of its lane had arrived, and not yet taken for lost.
+    /// Suspected: an acknowledgement named the packet as missing, and a later transmission of its
+    /// own lane arrived. Lost when its age exceeds `Rtt::guard`.
     Missing,
-    /// To be retransmitted.
+    /// Declared lost, by evidence or by the timer. The packet waits for its retransmission.
     Lost,
 }
 
-/// Neighbours of a slot in its list.
+/// Indices of the slots before and after a slot in its list, or `NIL`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     prev: u16,
@@ -39,7 +43,7 @@ impl Default for Link {
     }
 }
 
-/// A doubly linked list of slots.
+/// A doubly linked list of slots. The links are in the slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: u16,
@@ -84,6 +88,7 @@ impl List {
         self.join(slots, link.prev, link.next);
     }
 
+    /// Inserts slot `index` between the slots that `link` names.
     fn insert<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, index: u16, link: Link) {
         self.join(slots, link.prev, index);
         self.join(slots, index, link.next);
@@ -92,7 +97,7 @@ impl List {
         }
     }
 
-    /// Makes `prev` and `next` neighbours; `NIL` stands for the end of the list on its side.
+    /// Links `prev` and `next` to each other. A `NIL` stands for the end of the list on that side.
     fn join<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, prev: u16, next: u16) {
         match prev {
             NIL => self.head = next,

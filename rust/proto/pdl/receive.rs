@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Receive window: which PSNs have come, and in what order they are delivered.
+//! Receive window: the PSNs that arrived, and the order of delivery.
 
 use super::super::bitmap::{Bitmap, SACK_BITS};
 use super::super::seq::psn_diff;
 use super::super::slab::Slabs;
 
-/// Where a PSN lies.
+/// Position of a PSN relative to the receive window. A *hole* is a PSN that did not arrive while a
+/// later one did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Acknowledged before, or received above a hole before [proto 3.8].
+    /// Received before, in order or above a hole [proto 3.8].
     Duplicate,
-    /// The next one.
+    /// The lowest PSN that did not arrive yet.
     InOrder,
-    /// In the window above a hole.
+    /// In the window, above a hole, and not received before.
     AboveHole,
     /// Beyond the window.
     Beyond,
@@ -20,21 +21,25 @@ pub(crate) enum Arrival {
 
 /// Receive window of a connection.
 ///
-/// Invariants: `next_deliver` is not ahead of `received.base()`; `held` has bits only for PSNs from
-/// `next_deliver` on that are received.
+/// # Invariants
+///
+/// `next_deliver` is not ahead of `received.base()`. `held` has bits only for received PSNs from
+/// `next_deliver` on.
 pub(crate) struct ReceiveWindow<A: Slabs> {
-    /// `acked_rbitmap`; its base is `next_acked_rpsn`.
+    /// The specification's `acked_rbitmap`. Its base is `next_acked_rpsn`.
     received: Bitmap<A>,
-    /// PSNs whose packets the owner keeps.
+    /// PSNs whose packets the owner holds.
     held: Bitmap<A>,
-    /// How many PSNs have come that are above a hole.
-    above: u32,
-    /// Next PSN to deliver; behind `next_acked_rpsn` only while held packets are being released.
+    /// Number of received PSNs above a hole.
+    above_hole: u32,
+    /// Next PSN to deliver. Behind `next_acked_rpsn` only while held packets are being released.
     next_deliver: u32,
+    /// Size of the window, in packets.
     window: u32,
+    /// Packets are delivered in the order of their PSNs.
     ordered: bool,
-    /// Lowest and highest PSN with content that came 32 or more beyond the base, where no SACK bitmap
-    /// reaches, and that no NACK has named.
+    /// Lowest and highest PSN that needs a NACK: its packet has content, arrived 32 or more beyond
+    /// the base, where no ordinary ACK can name it, and no NACK has named it.
     unnamed: Option<(u32, u32)>,
 }
 
@@ -43,7 +48,7 @@ impl<A: Slabs> ReceiveWindow<A> {
         Some(Self {
             received: Bitmap::new(window, start)?,
             held: Bitmap::new(window, start)?,
-            above: 0,
+            above_hole: 0,
             next_deliver: start,
             window,
             ordered,
@@ -51,34 +56,35 @@ impl<A: Slabs> ReceiveWindow<A> {
         })
     }
 
-    /// Lowest PSN that has not come.
+    /// Lowest PSN that did not arrive.
     pub(crate) fn next_acked_rpsn(&self) -> u32 {
         self.received.base()
     }
 
-    /// First PSN beyond the window. Counted from what is delivered, so that a held packet's slot is
-    /// never taken by another.
+    /// First PSN beyond the window. The window starts at the next PSN to deliver, so that no two
+    /// held packets need the same slot.
     pub(crate) fn max_rpsn(&self) -> u32 {
         self.next_deliver.wrapping_add(self.window)
     }
 
-    /// The ACK PSN to send.
+    /// The ACK PSN of an ordinary ACK.
     pub(crate) fn ack_psn(&self) -> u32 {
         self.next_acked_rpsn().wrapping_sub(1)
     }
 
-    /// The SACK bitmap to send. Bit 0 is that of `next_acked_rpsn` and hence clear [proto 3.4].
+    /// The SACK bitmap of an ordinary ACK. Bit 0 stands for `next_acked_rpsn`, so it is clear
+    /// [proto 3.4].
     pub(crate) fn sack(&self) -> u32 {
         self.received.bits(self.next_acked_rpsn())
     }
 
-    /// Whether anything has come that is above a hole.
+    /// Whether a packet arrived above a hole.
     pub(crate) fn any_hole(&self) -> bool {
-        self.above > 0
+        self.above_hole > 0
     }
 
-    /// ACK PSN and bitmap of the NACK to send, if one is due [proto 3.5]: the lowest PSN that nothing
-    /// else would name, and the 31 after it.
+    /// Returns ACK PSN and bitmap of the next NACK [proto 3.5]: the lowest PSN in `unnamed` that
+    /// arrived, and the bits of the 32 PSNs from there on. `None` if no PSN needs a NACK.
     pub(crate) fn nack(&self) -> Option<(u32, u32)> {
         let (mut psn, high) = self.unnamed?;
         while psn_diff(high, psn) >= 0 {
@@ -92,25 +98,25 @@ impl<A: Slabs> ReceiveWindow<A> {
         None
     }
 
-    /// A NACK from `psn` on is sent.
-    pub(crate) fn nacked(&mut self, psn: u32) {
+    /// Records that a NACK with ACK PSN `psn` was sent.
+    pub(crate) fn nack_sent(&mut self, psn: u32) {
         let low = psn.wrapping_add(SACK_BITS);
         self.unnamed = self.unnamed.map(|(_, high)| (low, high));
         self.forget_named();
     }
 
-    /// Number of PSNs among which some are to be named by a NACK; 0 for none.
+    /// Size of the range of PSNs that needs NACKs; 0 if no PSN needs one.
     pub(crate) fn unnamed(&self) -> u32 {
         self.unnamed
             .map_or(0, |(low, high)| high.wrapping_sub(low).saturating_add(1))
     }
 
-    /// First PSN beyond those that the SACK bitmap names.
+    /// First PSN beyond those that the bitmap of an ordinary ACK names.
     fn sack_end(&self) -> u32 {
         self.next_acked_rpsn().wrapping_add(SACK_BITS)
     }
 
-    /// Keeps of `unnamed` what a SACK bitmap does not reach.
+    /// Removes from `unnamed` what the bitmap of an ordinary ACK names.
     fn forget_named(&mut self) {
         let reach = self.sack_end();
         self.unnamed = self.unnamed.and_then(|(low, high)| {
@@ -119,7 +125,7 @@ impl<A: Slabs> ReceiveWindow<A> {
         });
     }
 
-    /// Where `psn` lies. Changes nothing.
+    /// Classifies `psn`. Changes no state.
     pub(crate) fn classify(&self, psn: u32) -> Arrival {
         let ahead = psn_diff(psn, self.next_acked_rpsn());
         if ahead < 0 {
@@ -135,15 +141,16 @@ impl<A: Slabs> ReceiveWindow<A> {
         }
     }
 
-    /// Whether a packet of this PSN would have to be held.
+    /// Whether a packet with this PSN, if it is new, must be held.
     pub(crate) fn would_hold(&self, psn: u32) -> bool {
         self.ordered && psn != self.next_deliver
     }
 
-    /// Takes a PSN that is `InOrder` or `AboveHole`; whether its packet is to be delivered at once.
-    /// If not, and `content` is set, the owner must hold the packet [proto 3.9].
+    /// Marks as received a PSN that is `InOrder` or `AboveHole`. Returns true if its packet is to
+    /// be delivered at once. Otherwise the owner must hold the packet, if it has `content`
+    /// [proto 3.9].
     pub(crate) fn accept(&mut self, psn: u32, content: bool) -> bool {
-        // As nearly always: nothing came before its turn.
+        // The common case: no packet arrived out of order.
         if self.is_next(psn) {
             self.accept_next(1);
             return true;
@@ -155,7 +162,7 @@ impl<A: Slabs> ReceiveWindow<A> {
         }
         let run = self.received.run(self.received.base());
         self.received.advance(run);
-        self.above = self.above.saturating_add(1).saturating_sub(run);
+        self.above_hole = self.above_hole.saturating_add(1).saturating_sub(run);
         if content && psn_diff(psn, self.sack_end()) >= 0 {
             let (mut low, mut high) = self.unnamed.unwrap_or((psn, psn));
             if psn_diff(psn, low) < 0 {
@@ -175,18 +182,20 @@ impl<A: Slabs> ReceiveWindow<A> {
         at_once
     }
 
-    /// Whether a PSN is in its turn, with nothing above a hole: then each after it is in its turn behind the one before.
+    /// Whether `psn` is the next PSN to receive and to deliver, and no packet is above a hole. Then
+    /// each following PSN is next after the one before it.
     pub(crate) fn is_next(&self, psn: u32) -> bool {
         psn == self.received.base() && psn == self.next_deliver && !self.any_hole()
     }
 
-    /// Takes so many PSNs, of which the first [`Self::is_next`].
+    /// Marks `count` consecutive PSNs as received and delivered. The first one must satisfy
+    /// [`Self::is_next`].
     pub(crate) fn accept_next(&mut self, count: u32) {
-        self.received.pass(count);
+        self.received.advance_empty(count);
         self.next_deliver = self.received.base();
     }
 
-    /// The next held PSN that is in order now. The window takes it as delivered.
+    /// Returns the next held PSN whose turn has come, and marks it as delivered.
     pub(crate) fn next_release(&mut self) -> Option<u32> {
         while self.next_deliver != self.received.base() {
             let psn = self.next_deliver;
@@ -249,7 +258,7 @@ mod tests {
         let mut window = ReceiveWindow::<Heap>::new(256, START, false).unwrap();
         window.accept(psn(31), true);
         assert_eq!((window.nack(), window.unnamed()), (None, 0));
-        // Not for packets that ask for nothing.
+        // A pure ACK needs no NACK.
         window.accept(psn(40), false);
         assert_eq!(window.nack(), None);
         window.accept(psn(50), true);
@@ -257,11 +266,12 @@ mod tests {
         window.accept(psn(90), true);
         assert_eq!(window.nack(), Some((psn(45), 1 | 1 << 5)));
         assert_eq!(window.unnamed(), 46);
-        window.nacked(psn(45));
+        window.nack_sent(psn(45));
         assert_eq!(window.nack(), Some((psn(90), 1)));
-        window.nacked(psn(90));
+        window.nack_sent(psn(90));
         assert_eq!((window.nack(), window.unnamed()), (None, 0));
-        // One that fills a gap is news, and those beside it go along.
+        // A packet that fills a gap between named ones needs a NACK, which also names those after
+        // it.
         window.accept(psn(49), true);
         assert_eq!(window.nack(), Some((psn(49), 1 | 1 << 1)));
     }
@@ -301,9 +311,9 @@ mod tests {
         for ordered in [true, false] {
             let mut window = ReceiveWindow::<Heap>::new(16, START, ordered).unwrap();
             for offset in [2, 0, 3, 1] {
-                let told = window.would_hold(psn(offset));
-                assert_eq!(told, ordered && offset > 1);
-                assert_eq!(window.accept(psn(offset), true), !told);
+                let held = window.would_hold(psn(offset));
+                assert_eq!(held, ordered && offset > 1);
+                assert_eq!(window.accept(psn(offset), true), !held);
             }
         }
     }

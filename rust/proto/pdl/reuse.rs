@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Check that a PSN is not used again within two seconds [proto 3.16].
+//! Check that no PSN is used again within two seconds [proto 3.16].
 
-/// Least time between two uses of a PSN, in ns: no packet lives longer.
+/// Smallest time between two uses of a PSN, in ns. We assume that no packet lives longer.
 pub(crate) const REUSE_TIME: u64 = 2_000_000_000;
 
-/// Quarters of the PSN space.
+/// Number of parts into which the PSN space is divided.
 const QUARTERS: usize = 4;
 
-/// When each quarter of the PSN space was last left.
+/// Time at which each quarter of the PSN space was last in use.
 ///
-/// The last use of a PSN is 2^32 packets back, far outside the window whose slots keep send times.
-/// What a quarter's first PSN is checked against is the time its last one was assigned, which is
-/// later: the check is stricter than the rule by a quarter of the time a wrap takes.
+/// The previous use of a PSN is 2^32 packets back. The slots of the send window do not go back that
+/// far, so the check works on quarters of the PSN space. It compares the first PSN of a quarter
+/// with the time at which the previous use of that quarter ended. That time is later than the
+/// previous use of the PSN itself, so the check is stricter than the rule by a quarter of the time
+/// of a wrap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PsnReuse {
-    left: [Option<u64>; QUARTERS],
+    /// Time in ns at which the assigned PSNs last left each quarter; `None` if they never did.
+    left_at: [Option<u64>; QUARTERS],
+    /// PSN that was assigned last.
     last: Option<u32>,
 }
 
 impl PsnReuse {
-    /// Notes that `psn` is assigned at `now`; whether that is too soon after its last use.
+    /// Records that `psn` is assigned at `now`. Returns true if that is too soon after its last
+    /// use.
     pub(crate) fn assign(&mut self, psn: u32, now: u64) -> bool {
         let quarter = |psn: u32| (psn >> 30) as usize;
-        let left = self.last.map(quarter);
+        let previous = self.last.map(quarter);
         self.last = Some(psn);
         let entered = quarter(psn);
-        if left == Some(entered) {
+        if previous == Some(entered) {
             return false;
         }
-        if let Some(slot) = left.and_then(|left| self.left.get_mut(left)) {
+        if let Some(slot) = previous.and_then(|previous| self.left_at.get_mut(previous)) {
             *slot = Some(now);
         }
-        let since = self.left.get(entered).copied().flatten();
+        let since = self.left_at.get(entered).copied().flatten();
         since.is_some_and(|time| now.saturating_sub(time) < REUSE_TIME)
     }
 }
@@ -53,10 +58,11 @@ mod tests {
     }
 
     impl PsnReuse {
-        /// As if all of the PSN space had been used up at `now`, to its last PSN.
+        /// State after the last PSN, 0xffffffff, was assigned and every quarter was used until
+        /// `now`.
         pub(crate) fn wrapped(now: u64) -> Self {
             Self {
-                left: [Some(now); QUARTERS],
+                left_at: [Some(now); QUARTERS],
                 last: Some(u32::MAX),
             }
         }

@@ -1,43 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Round-trip estimate and retransmission timeout, after RFC 6298 in integers.
 
-/// Least retransmission timeout beyond the round trip, in ns, whatever is configured: below it a
-/// receiver that waits for its CPU once looks like a lost packet.
+/// Smallest margin of the retransmission timeout beyond the round trip, in ns, whatever is
+/// configured. With a smaller margin a receiver that waits for its CPU looks like a lost packet.
 pub(crate) const RTO_FLOOR: u64 = 1_000_000;
 
-/// Timeout before the first measurement, in ns. Only the loss of a connection's very first packets
-/// waits for it, while address resolution and a slow first wake-up must fit into it.
+/// Smallest timeout before the first measurement, in ns. It must allow for address resolution and a
+/// slow first wake-up of the peer. It delays only the repair of a connection's very first packets.
 const RTO_INITIAL: u64 = 50_000_000;
 
-/// Largest timeout that back-off leads to, in ns, unless the round trip itself is longer.
+/// Limit of the timeout's back-off, in ns. A timeout that exceeds it without back-off stays as it
+/// is.
 pub(crate) const RTO_MAX: u64 = 200_000_000;
 
-/// How often an answer to a repeated packet may end back-off between two measurements.
+/// Number of times that the acknowledgement of a retransmitted packet may end back-off between two
+/// measurements.
 const REPAIRS_MAX: u32 = 64;
 
-/// Largest round trip that is believed, in ns.
+/// Largest round trip that counts, in ns. A longer measurement is cut to it.
 const RTT_MAX: u64 = 1_000_000_000;
 
 /// Round-trip estimator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
-    /// Least variance term of the timeout, in ns.
-    least: u64,
-    /// Smoothed round trip, in ns times 8.
+    /// Smallest margin of the timeout beyond the round trip, in ns: `pdl_retrans_time_out`, at
+    /// least `RTO_FLOOR`.
+    min_margin: u64,
+    /// Smoothed round trip, in ns times 8; 0 before the first measurement.
     srtt8: u64,
-    /// Mean deviation, in ns times 4.
+    /// Mean deviation of the round trip, in ns times 4.
     rttvar4: u64,
-    /// Expiries of the timer since back-off ended.
+    /// Number of timer expiries since back-off last ended.
     backoff: u32,
-    /// Times that [`Self::repaired`] may end back-off before the next measurement.
+    /// Number of times that [`Self::repaired`] may still end back-off before the next measurement.
     repairs: u32,
 }
 
 impl Rtt {
-    /// An estimator without measurement, for the configured `pdl_retrans_time_out`.
+    /// Creates an estimator without measurement. `retrans_time_out` is `pdl_retrans_time_out` in
+    /// ns.
     pub(crate) fn new(retrans_time_out: u64) -> Self {
         Self {
-            least: retrans_time_out.max(RTO_FLOOR),
+            min_margin: retrans_time_out.max(RTO_FLOOR),
             srtt8: 0,
             rttvar4: 0,
             backoff: 0,
@@ -45,7 +49,8 @@ impl Rtt {
         }
     }
 
-    /// Takes a measurement, of a packet that was sent once. Ends back-off (RFC 6298, section 5).
+    /// Records the round trip, in ns, of a packet that was sent once. Ends back-off (RFC 6298,
+    /// section 5).
     pub(crate) fn measured(&mut self, rtt: u64) {
         let rtt = rtt.clamp(1, RTT_MAX);
         self.backoff = 0;
@@ -56,9 +61,9 @@ impl Rtt {
             return;
         }
         let error = (self.srtt8 >> 3).abs_diff(rtt);
-        let keep = |value: u64, shift: u32| value.saturating_sub(value >> shift);
-        self.rttvar4 = keep(self.rttvar4, 2).saturating_add(error);
-        self.srtt8 = keep(self.srtt8, 3).saturating_add(rtt);
+        let decay = |value: u64, shift: u32| value.saturating_sub(value >> shift);
+        self.rttvar4 = decay(self.rttvar4, 2).saturating_add(error);
+        self.srtt8 = decay(self.srtt8, 3).saturating_add(rtt);
     }
 
     /// Smoothed round trip in ns; 0 before the first measurement.
@@ -71,15 +76,16 @@ impl Rtt {
         self.rttvar4 >> 2
     }
 
-    /// Timeout without back-off, in ns: an answer that has not come by then is overdue.
+    /// Retransmission timeout without back-off, in ns.
     ///
-    /// The configured least time is added to the round trip: a steady path brings the deviation to
-    /// nothing, and then one late ACK would be a timeout.
-    pub(crate) fn overdue(&self) -> u64 {
+    /// At least the configured margin is added to the round trip. On a steady path the deviation
+    /// approaches 0, and without the margin one late ACK would cause a timeout.
+    pub(crate) fn base_rto(&self) -> u64 {
         if self.srtt8 == 0 {
-            return self.least.max(RTO_INITIAL);
+            return self.min_margin.max(RTO_INITIAL);
         }
-        self.srtt().saturating_add(self.rttvar4.max(self.least))
+        self.srtt()
+            .saturating_add(self.rttvar4.max(self.min_margin))
     }
 
     /// Retransmission timeout in ns, back-off included [proto 3.13].
@@ -87,29 +93,33 @@ impl Rtt {
         self.backed_off(self.backoff)
     }
 
-    /// Time in ns from the last sign of the peer, or the last probe, to the next probe.
+    /// Time in ns from the last progress or probe to the next probe. `probes` is the number of
+    /// probes since the last progress.
     pub(crate) fn probe_interval(&self, probes: u32) -> u64 {
         self.backed_off(probes)
     }
 
+    /// Timeout in ns after `expiries` doublings, up to `RTO_MAX`.
     fn backed_off(&self, expiries: u32) -> u64 {
-        let base = self.overdue();
+        let base = self.base_rto();
         let doubled = base.saturating_mul(1 << expiries.min(16));
         doubled.min(RTO_MAX.max(base))
     }
 
-    /// Whether `age` is what was measured, in ns, of a packet that was acknowledged at once.
+    /// Whether `age` (ns) lies between half the smoothed round trip and the guard time, as it does
+    /// when a packet is acknowledged at once. False before the first measurement.
     pub(crate) fn is_usual(&self, age: u64) -> bool {
         self.srtt8 != 0 && (self.srtt() / 2..=self.guard()).contains(&age)
     }
 
-    /// A packet that the timer had repeated was acknowledged a usual round trip after that: the path is
-    /// as it was measured, and only lost something. Ends back-off, which a flight of losses with nothing
-    /// new behind it would carry to its limit otherwise.
+    /// Ends back-off, because a packet that the timer retransmitted was acknowledged a usual round
+    /// trip later. The path is still as measured and lost only some packets. Without this, many
+    /// losses in one flight, with no new packet to measure, would push back-off to its limit.
     ///
-    /// By accident it was the first transmission that was acknowledged, because the round trip has
-    /// become longer than the timeout. Then nothing could be measured if back-off never grew (Karn), so
-    /// this ends it a number of times only.
+    /// The acknowledgement may, by accident, be of the first transmission, if the round trip has
+    /// become longer than the timeout. Nothing could ever be measured again if back-off did not
+    /// grow then (Karn's algorithm). The number of repairs between two measurements is therefore
+    /// limited.
     pub(crate) fn repaired(&mut self) {
         if self.backoff > 0 && self.repairs > 0 {
             self.repairs = self.repairs.saturating_sub(1);
@@ -117,29 +127,32 @@ impl Rtt {
         }
     }
 
-    /// Doubles the timeout.
+    /// Doubles the timeout, up to its limit.
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Time in ns after which a hole below acknowledged packets is no mere reordering, and after which
-    /// a hole may be re-sent again [proto 3.12].
+    /// Guard time in ns [proto 3.12]. A hole below acknowledged packets is declared lost, for the
+    /// first time or again, when its last transmission is older than this. Reordering explains
+    /// younger holes.
     pub(crate) fn guard(&self) -> u64 {
         if self.srtt8 == 0 {
-            return self.least;
+            return self.min_margin;
         }
         let slack = (self.srtt8 >> 5).max(self.rttvar4 >> 1).max(RTO_FLOOR);
         self.srtt().saturating_add(slack)
     }
 
-    /// Time in ns by which a timer may be late before this CPU, not the peer, is to blame.
+    /// Lateness in ns from which on a timer proves that this CPU did not run, so that the timeout
+    /// says nothing about the peer.
     pub(crate) fn grace(&self) -> u64 {
-        self.least / 2
+        self.min_margin / 2
     }
 
-    /// Longest delay of an ACK that the peer's least timeout, taken to be ours, allows.
+    /// Longest delay of an ACK in ns. It is a quarter of the smallest timeout of the peer, assuming
+    /// that both ends have the same configuration.
     pub(crate) fn delayed_ack_max(&self) -> u64 {
-        self.least / 4
+        self.min_margin / 4
     }
 }
 
@@ -190,7 +203,7 @@ mod tests {
         for _ in 0..3 {
             rtt.measured(MS);
             let base = rtt.rto();
-            // Without back-off there is nothing to end.
+            // Without back-off a repair has no effect, and does not count.
             rtt.repaired();
             for _ in 0..REPAIRS_MAX {
                 rtt.back_off();
@@ -207,11 +220,11 @@ mod tests {
     #[test]
     fn times_follow_from_round_trip_and_least_timeout() {
         let mut rtt = Rtt::new(10 * MS);
-        // Before a measurement there is nothing to compare with.
+        // Before the first measurement no age is usual.
         assert_eq!((rtt.guard(), rtt.is_usual(10 * MS)), (10 * MS, false));
         assert_eq!((rtt.grace(), rtt.delayed_ack_max()), (5 * MS, 5 * MS / 2));
         rtt.measured(8 * MS);
-        // A deviation of 4 ms: half of four times that is the slack.
+        // The deviation is 4 ms. The slack is half of four times that.
         assert_eq!(rtt.guard(), 16 * MS);
         let usual = [4 * MS - 1, 4 * MS, 16 * MS, 16 * MS + 1].map(|age| rtt.is_usual(age));
         assert_eq!(usual, [false, true, true, false]);
@@ -222,7 +235,7 @@ mod tests {
         for _ in 0..1000 {
             rtt.measured(64 * MS);
         }
-        // Without a deviation it is a quarter of the round trip.
+        // Without deviation the slack is a quarter of the round trip.
         assert_eq!(rtt.guard(), 80 * MS);
         for _ in 0..1000 {
             rtt.measured(MS);
@@ -245,7 +258,7 @@ mod tests {
         for sample in [u64::MAX, 0, u64::MAX, 1, u64::MAX] {
             rtt.measured(sample);
             rtt.back_off();
-            assert!(rtt.rto() >= rtt.overdue().min(RTO_MAX));
+            assert!(rtt.rto() >= rtt.base_rto().min(RTO_MAX));
             assert!(rtt.guard() > 0);
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Send window: what is in flight, what of it is lost, when to look again.
+//! Send window: packets in flight, loss detection, retransmission timer.
 //!
-//! Loss is inferred from evidence. Every transmission, retransmissions included, has a number. When a
-//! packet that was sent once is acknowledged and a transmission with a lower number is not, the latter
-//! is lost if it is older than a guard time, or if three others were made after it by the same lane, unless
-//! the path has lately been seen to reorder. On a path that keeps order there is no such evidence without
-//! a loss.
+//! Every transmission, retransmissions included, has a number. A packet is suspected when a later
+//! transmission, of a packet that was sent once, arrived before it. A suspect is declared lost when
+//! it is too old, or at once if a transmission of its own lane arrived that is at least three
+//! later, unless the path reordered packets within the last second. On a path that keeps order no
+//! packet is suspected without a loss.
 //!
-//! An acknowledgement names 32 packets, a NACK those from any place in the window. So what is told of
-//! one packet says nothing of another outside those 32, which may have arrived unnamed: only packets
-//! that an acknowledgement names as missing are suspected. They are in a list of their own; the others
-//! that are unacknowledged are listed in the order of transmission.
+//! An acknowledgement names 32 PSNs, as arrived or as missing; a NACK names 32 from anywhere in the
+//! window. A packet that it does not name may have arrived all the same. Only packets that were
+//! named as missing are therefore suspected. The lists of suspects are apart from the list of other
+//! unacknowledged packets, see [`Membership`].
 
 use super::super::bitmap::Bitmap;
 use super::super::config::Config;
@@ -21,26 +21,26 @@ use super::content::Content;
 use super::list::{Link, List, Membership};
 use super::rtt::Rtt;
 
-/// Number of later transmissions, the last of them acknowledged, that make a packet lost.
+/// Distance in transmissions from a packet to a later one that arrived, from which on it is lost.
 const REORDER: i32 = 3;
 
-/// Lanes that are told apart; a power of two.
+/// Number of lanes; a power of two.
 const LANES: usize = 8;
 
-/// Transmissions after which what arrived by a lane says nothing any more: their numbers wrap.
+/// Age, in transmissions, at which a lane's newest arrival is dropped, before the numbers wrap.
 const LANE_MEMORY: i32 = 1 << 30;
 
-/// Time in ns for which a path that was seen to reorder is expected to.
+/// Time in ns for which a path that reordered packets is expected to do so again.
 const REORDER_MEMORY: u64 = 1_000_000_000;
 
-/// Smallest window in which pure ACKs take PSNs. In a smaller one they would leave no room for what
-/// they are not asked to be acknowledged by; there they re-use an old PSN [proto 3.10, 3.11].
+/// Smallest window in which pure ACKs use new PSNs. They would fill a smaller one, and the peer
+/// need not acknowledge them. There they carry an old PSN [proto 3.10, 3.11].
 const PURE_ACK_WINDOW: u32 = 4;
 
-/// Packets from the base on among which lost pure ACKs are repeated together when the timer expires.
+/// Number of PSNs, from the base on, whose pure ACKs one timeout may retransmit [proto 3.12].
 const PURE_ACKS_PER_TIMEOUT: u32 = 8;
 
-/// State of one PSN in flight.
+/// State of one PSN in flight. Times are in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SendSlot {
     first_sent: u64,
@@ -55,14 +55,14 @@ pub(crate) struct SendSlot {
     /// Lane of the last transmission.
     lane: u8,
     retransmits: u8,
-    /// Taken for lost by the timer, not by evidence.
+    /// The timer declared the packet lost, not evidence.
     expired: bool,
 }
 
-/// What the acknowledgement fields of a packet are [proto 3.2, 3.5].
+/// Kind of a packet's acknowledgement fields [proto 3.2, 3.5].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckCheck {
-    /// Older than what is known: without information.
+    /// Older than an acknowledgement received before, or a NACK outside the window: ignored.
     Stale,
     /// Cumulative and selective acknowledgement.
     Ack,
@@ -70,62 +70,61 @@ pub(crate) enum AckCheck {
     Nack,
 }
 
-/// Why a packet is sent again.
+/// Why a packet is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Later packets were acknowledged.
     Evidence,
-    /// The timer expired.
+    /// The retransmission timer expired.
     Timeout,
-    /// To carry an ACK for which the window has no room.
+    /// An ACK must be sent, and the window is full.
     FullWindow,
 }
 
-/// The peer does not acknowledge [proto 3.14].
+/// The peer does not acknowledge a packet [proto 3.14].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerDead;
 
 /// Send window of a connection.
 pub(crate) struct SendWindow<A: Slabs> {
     slots: Slots<A, SendSlot>,
-    /// `acked_sbitmap`; its base is `unacked_spsn`.
+    /// The specification's `acked_sbitmap`. Its base is `unacked_spsn`.
     acked: Bitmap<A>,
     next_spsn: u32,
-    /// `max_spsn - unacked_spsn`: the least of the own limit and the last RWIN [proto 3.7].
+    /// `max_spsn - unacked_spsn`: the lesser of `window_max` and the last RWIN [proto 3.7].
     window: u32,
     window_max: u32,
-    /// Unacknowledged slots that are not suspected, in the order of transmission.
+    /// The list `Membership::Sent`, in the order of transmission.
     sent: List,
-    /// Slots named as missing when a later transmission had arrived, but none of their lane, in the order of
-    /// being named.
+    /// The list `Membership::Overtaken`, in the order in which its packets were suspected.
     overtaken: List,
-    /// Slots named as missing when a later transmission of their lane had arrived, in that order.
+    /// The list `Membership::Missing`, in the order in which its packets were suspected.
     missing: List,
     lost: List,
     next_transmission: u32,
-    /// Highest transmission that is known to have arrived.
-    newest: Option<u32>,
-    /// The same for each lane.
-    newest_by: [Option<u32>; LANES],
-    /// Lane of the transmissions made now.
+    /// Highest number of a transmission that is known to have arrived.
+    newest_arrived: Option<u32>,
+    /// The same for the transmissions of each lane.
+    newest_by_lane: [Option<u32>; LANES],
+    /// Lane of new transmissions.
     lane: u8,
-    /// Until then the path is expected to reorder.
+    /// Time in ns until which the path is expected to reorder packets.
     reorders_until: u64,
-    /// Slots in the window with content.
-    data: u32,
-    /// Retransmissions still allowed on this event.
-    budget: u32,
-    /// When `unacked_spsn` last moved, or the peer was heard for the first time.
-    advanced: u64,
-    /// A packet of the peer has come. Until then it is not dead: it may not be there yet [proto 3.14].
+    /// Number of slots in the window with content.
+    content_count: u32,
+    /// Number of retransmissions still allowed on the current event.
+    rtx_budget: u32,
+    /// Time in ns at which `unacked_spsn` last moved, or the peer's first packet was accepted.
+    base_moved_at: u64,
+    /// A packet of the peer was accepted. Before that the peer may not exist yet [proto 3.14].
     heard: bool,
-    /// Start of the retransmission timer.
+    /// Time in ns from which the retransmission timer runs.
     timer_start: u64,
-    /// When it expired last.
+    /// Time in ns at which the retransmission timer expired last.
     expired_at: u64,
-    /// The timer was late, for the first time since the last progress, and waits until then.
+    /// End in ns of the grace after a late timer; `None` if none was late since the last progress.
     late_until: Option<u64>,
-    /// Timer expiries without anything in flight since the last progress.
+    /// Number of timer expiries without content in flight since the last progress.
     probes: u32,
     rtt: Rtt,
     rtx_max_pkts: u32,
@@ -140,7 +139,7 @@ impl<A: Slabs> SendWindow<A> {
             slots: Slots::new(config.pdl_window_size)?,
             acked: Bitmap::new(config.pdl_window_size, config.start_psn)?,
             next_spsn: config.start_psn,
-            // Until the peer says more: many that begin at the same time must not be too many.
+            // Before the first RWIN. Many senders that start at once must not flood a receiver.
             window: config.receive_window(),
             window_max: config.pdl_window_size,
             sent: List::EMPTY,
@@ -148,13 +147,13 @@ impl<A: Slabs> SendWindow<A> {
             missing: List::EMPTY,
             lost: List::EMPTY,
             next_transmission: 0,
-            newest: None,
-            newest_by: [None; LANES],
+            newest_arrived: None,
+            newest_by_lane: [None; LANES],
             lane: 0,
             reorders_until: 0,
-            data: 0,
-            budget: 0,
-            advanced: now,
+            content_count: 0,
+            rtx_budget: 0,
+            base_moved_at: now,
             heard: false,
             timer_start: now,
             expired_at: 0,
@@ -172,7 +171,7 @@ impl<A: Slabs> SendWindow<A> {
         self.slots.len()
     }
 
-    /// Index of the slot of `psn`, of this and of any table of `slot_count` slots.
+    /// Index of the slot of `psn`, in this window and in any table of `slot_count` slots.
     pub(crate) fn slot(&self, psn: u32) -> usize {
         self.slots.index(psn).into()
     }
@@ -182,35 +181,35 @@ impl<A: Slabs> SendWindow<A> {
         self.acked.base()
     }
 
-    /// Next PSN to use.
+    /// Next PSN to assign.
     pub(crate) fn next_spsn(&self) -> u32 {
         self.next_spsn
     }
 
-    /// PSNs in the window.
+    /// Number of PSNs from the base on that were assigned.
     pub(crate) fn outstanding(&self) -> u32 {
         self.next_spsn.wrapping_sub(self.unacked_spsn())
     }
 
-    /// Whether a PSN has been assigned and not acknowledged, not even selectively.
+    /// Whether `psn` was assigned and is not acknowledged, neither cumulatively nor selectively.
     pub(crate) fn awaits(&self, psn: u32) -> bool {
         psn.wrapping_sub(self.unacked_spsn()) < self.outstanding() && self.acked.bits(psn) & 1 == 0
     }
 
-    /// PSNs in the window that carry something.
+    /// Number of PSNs in the window with content.
     pub(crate) fn data_outstanding(&self) -> u32 {
-        self.data
+        self.content_count
     }
 
-    /// Notes that a packet of the peer has come, whatever is in it.
+    /// Records that a packet of the peer was accepted.
     pub(crate) fn hear(&mut self, now: u64) {
         if !self.heard {
             self.heard = true;
-            self.advanced = now;
+            self.base_moved_at = now;
         }
     }
 
-    /// Whether a packet of the peer has come.
+    /// Whether a packet of the peer was accepted.
     pub(crate) fn heard(&self) -> bool {
         self.heard
     }
@@ -219,33 +218,33 @@ impl<A: Slabs> SendWindow<A> {
         &self.rtt
     }
 
-    /// Whether a packet that carries `ack_psn` may take a new PSN.
+    /// Whether a packet with this ACK PSN may use a new PSN.
     pub(crate) fn has_room(&self, ack_psn: u32) -> bool {
-        self.room(ack_psn) > 0
+        self.free_slots(ack_psn) > 0
     }
 
-    /// How many packets that carry `ack_psn` may take new PSNs, one after the other.
+    /// Number of packets with this ACK PSN that may use new PSNs.
     ///
-    /// The last slot is used only for news to the peer, so that both ends can never fill their windows
-    /// and leave no room for an ACK [proto 3.11].
-    pub(crate) fn room(&self, ack_psn: u32) -> u32 {
+    /// Only an ACK PSN newer than that of the packet at the base may use the last slot. Otherwise
+    /// both ends could fill their windows and leave no room for an ACK [proto 3.11].
+    pub(crate) fn free_slots(&self, ack_psn: u32) -> u32 {
         let outstanding = self.outstanding();
-        let left = self.window.saturating_sub(outstanding);
-        let others = left.saturating_sub(1);
+        let free = self.window.saturating_sub(outstanding);
+        let regular = free.saturating_sub(1);
         if outstanding == 0 {
-            return others.max(1);
+            return regular.max(1);
         }
         let base = self.slots.get(self.unacked_spsn());
-        let news = left > 0 && base.is_some_and(|slot| psn_diff(ack_psn, slot.ack_psn) > 0);
-        others.saturating_add(news.into())
+        let last = free > 0 && base.is_some_and(|slot| psn_diff(ack_psn, slot.ack_psn) > 0);
+        regular.saturating_add(last.into())
     }
 
-    /// Whether a pure ACK that carries `ack_psn` may take a new PSN.
+    /// Whether a pure ACK with this ACK PSN may use a new PSN.
     pub(crate) fn has_ack_room(&self, ack_psn: u32) -> bool {
         self.window >= PURE_ACK_WINDOW && self.has_room(ack_psn)
     }
 
-    /// Judges acknowledgement fields. Changes nothing. `Err`: of a packet never sent [proto 3.2].
+    /// Classifies acknowledgement fields. `Err`: they are of a packet never sent [proto 3.2].
     pub(crate) fn check_ack(&self, pdl: &PdlHeader) -> Result<AckCheck, ()> {
         let ahead = psn_diff(pdl.ack_psn, self.unacked_spsn());
         let sent = psn_diff(pdl.ack_psn, self.next_spsn) < 0;
@@ -262,13 +261,13 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Whether acknowledgement fields tell nothing that is not known.
-    pub(crate) fn is_known(&self, pdl: &PdlHeader) -> bool {
+    /// Whether `acknowledge` would only set `window` and `rtx_budget`.
+    pub(crate) fn is_redundant(&self, pdl: &PdlHeader) -> bool {
         self.unacked_spsn().wrapping_sub(1) == pdl.ack_psn && pdl.sack == 0 && !self.any_overtaken()
     }
 
-    /// Takes acknowledgement fields judged `check` [proto 3.4, 3.5]. `acked` gets the content of each PSN that is
-    /// acknowledged for good, once.
+    /// Processes acknowledgement fields of kind `check` [proto 3.4, 3.5]. Calls `acked` with the
+    /// content of each PSN that the base passes.
     pub(crate) fn acknowledge(
         &mut self,
         now: u64,
@@ -280,54 +279,54 @@ impl<A: Slabs> SendWindow<A> {
             return;
         }
         self.window = pdl.window.min(self.window_max);
-        self.budget = self.rtx_max_pkts;
-        // As nearly always with packets that come together.
-        if self.is_known(pdl) {
+        self.rtx_budget = self.rtx_max_pkts;
+        // The common case for all but the first packet of a burst.
+        if self.is_redundant(pdl) {
             return;
         }
-        let mut seen = Seen::default();
+        let mut news = AckNews::default();
         let mut sack_base = pdl.ack_psn;
         if check == AckCheck::Ack {
             sack_base = sack_base.wrapping_add(1);
             let count = sack_base.wrapping_sub(self.unacked_spsn());
             for ahead in 0..count {
                 let psn = self.unacked_spsn().wrapping_add(ahead);
-                self.arrived(now, psn, &mut seen);
+                self.arrived(now, psn, &mut news);
                 let Some(slot) = self.slots.get_mut(psn) else {
                     continue;
                 };
                 match core::mem::take(&mut slot.content) {
                     Content::None => {}
                     content => {
-                        self.data = self.data.saturating_sub(1);
+                        self.content_count = self.content_count.saturating_sub(1);
                         acked(content);
                     }
                 }
             }
             self.acked.advance(count);
             if count > 0 {
-                seen.any = true;
-                self.advanced = now;
+                news.any = true;
+                self.base_moved_at = now;
             }
         }
 
-        // Bits beyond what was ever sent are of no PSN in flight.
+        // Bits beyond the last PSN sent are ignored.
         let sent = self.next_spsn.wrapping_sub(sack_base);
         let named = match 1u32.checked_shl(sent) {
             Some(bit) => bit.wrapping_sub(1),
             None => u32::MAX,
         };
-        let mut news = named & pdl.sack & !self.acked.bits(sack_base);
-        self.acked.or(sack_base, news);
-        while news != 0 {
-            let psn = sack_base.wrapping_add(news.trailing_zeros());
-            news &= news.wrapping_sub(1);
-            self.arrived(now, psn, &mut seen);
+        let mut new_bits = named & pdl.sack & !self.acked.bits(sack_base);
+        self.acked.or(sack_base, new_bits);
+        while new_bits != 0 {
+            let psn = sack_base.wrapping_add(new_bits.trailing_zeros());
+            new_bits &= new_bits.wrapping_sub(1);
+            self.arrived(now, psn, &mut news);
         }
 
-        let newer = |newest| seen.newest.is_some_and(|news| psn_diff(news, newest) > 0);
-        if self.newest.is_none_or(newer) {
-            self.newest = seen.newest;
+        let newer = |newest| news.newest.is_some_and(|new| psn_diff(new, newest) > 0);
+        if self.newest_arrived.is_none_or(newer) {
+            self.newest_arrived = news.newest;
         }
         if self.any_overtaken() {
             let mut holes = named & !self.acked.bits(sack_base);
@@ -337,43 +336,43 @@ impl<A: Slabs> SendWindow<A> {
                 self.named_missing(now, psn);
             }
         }
-        match seen.sample {
-            Some((_, rtt)) if !seen.retransmitted => self.rtt.measured(rtt),
-            None if seen.repaired => self.rtt.repaired(),
+        match news.sample {
+            Some((_, rtt)) if !news.retransmitted => self.rtt.measured(rtt),
+            None if news.repaired => self.rtt.repaired(),
             _ => {}
         }
-        if seen.any {
+        if news.any {
             self.progress(now);
         }
     }
 
-    /// Transmissions from now on are made by `lane`.
+    /// Sets the lane of new transmissions.
     pub(crate) fn set_lane(&mut self, lane: u8) {
         self.lane = lane & (LANES as u8 - 1);
         let next = self.next_transmission;
-        if let Some(newest) = self.newest_by.get_mut(usize::from(self.lane)) {
-            let fresh = |&of: &u32| (0..LANE_MEMORY).contains(&psn_diff(next, of));
-            *newest = newest.filter(fresh);
+        if let Some(newest) = self.newest_by_lane.get_mut(usize::from(self.lane)) {
+            let recent = |&number: &u32| (0..LANE_MEMORY).contains(&psn_diff(next, number));
+            *newest = newest.filter(recent);
         }
     }
 
-    /// Something came from the peer that it would not have sent without having heard of us: the
-    /// retransmission timer starts again.
+    /// Restarts the retransmission timer: the peer sent what it could not send without having
+    /// received a packet of this end.
     pub(crate) fn progress(&mut self, now: u64) {
         self.timer_start = now;
         self.late_until = None;
         self.probes = 0;
     }
 
-    /// Assigns the next PSN to a packet sent now; the caller has checked `has_room`.
+    /// Assigns the next PSN to a packet sent now. The caller has checked `has_room`.
     pub(crate) fn assign(&mut self, now: u64, content: Content, ack_psn: u32) -> u32 {
         let psn = self.next_spsn;
         self.next_spsn = psn.wrapping_add(1);
         if content != Content::None {
-            if self.data == 0 {
+            if self.content_count == 0 {
                 self.timer_start = now;
             }
-            self.data = self.data.saturating_add(1);
+            self.content_count = self.content_count.saturating_add(1);
         }
         let transmission = self.next_transmission;
         self.next_transmission = transmission.wrapping_add(1);
@@ -394,10 +393,10 @@ impl<A: Slabs> SendWindow<A> {
         psn
     }
 
-    /// The next PSN to retransmit, with its content.
+    /// Returns the next packet to retransmit: PSN, content and cause.
     pub(crate) fn next_lost(&mut self, now: u64) -> Option<(u32, Content, Cause)> {
         self.find_losses(now);
-        if self.budget == 0 {
+        if self.rtx_budget == 0 {
             return None;
         }
         let index = self.lost.head()?;
@@ -409,21 +408,21 @@ impl<A: Slabs> SendWindow<A> {
         Some((self.psn(index), slot.content, cause))
     }
 
-    /// Nothing is lost, nor suspected to be.
-    pub(crate) fn is_calm(&self) -> bool {
+    /// Whether no packet is lost or suspected to be.
+    pub(crate) fn is_loss_free(&self) -> bool {
         self.lost.head().is_none() && self.next_by_age().is_none()
     }
 
-    /// The packet to carry an ACK for which the window has no room [proto 3.11], once its own
-    /// acknowledgement is overdue. Before, an ACK is better sent alone with an old PSN.
+    /// Returns the packet at the base if its acknowledgement is overdue. Its retransmission carries
+    /// an ACK if the window is full [proto 3.11]; earlier a pure ACK with an old PSN does.
     pub(crate) fn overdue_base(&self, now: u64) -> Option<(u32, Content, Cause)> {
         let psn = self.unacked_spsn();
         let slot = self.slots.get(psn).filter(|_| self.outstanding() > 0)?;
-        let overdue = slot.last_sent.saturating_add(self.rtt.overdue());
+        let overdue = slot.last_sent.saturating_add(self.rtt.base_rto());
         (overdue <= now).then_some((psn, slot.content, Cause::FullWindow))
     }
 
-    /// Counts a retransmission of `psn` made now. With `content` gone, what is sent is a pure ACK.
+    /// Records a retransmission of `psn` now. Without `content` it is a pure ACK.
     pub(crate) fn resend(
         &mut self,
         now: u64,
@@ -434,34 +433,34 @@ impl<A: Slabs> SendWindow<A> {
         let Some(slot) = self.slots.get_mut(psn) else {
             return Ok(());
         };
-        // A packet behind others that have to be repeated first is not the peer's fault.
-        let since = slot.first_sent.max(self.advanced);
+        // The wait behind retransmissions of earlier packets does not count.
+        let since = slot.first_sent.max(self.base_moved_at);
         let old = since.saturating_add(self.dead_time) < now;
         if u32::from(slot.retransmits) > self.max_rtx && old && self.heard {
             return Err(PeerDead);
         }
         if slot.content != Content::None && content == Content::None {
             slot.content = content;
-            self.data = self.data.saturating_sub(1);
-            if self.data == 0 {
-                // From now on the timer has the interval of probes.
+            self.content_count = self.content_count.saturating_sub(1);
+            if self.content_count == 0 {
+                // From now on the timer runs with the interval of probes.
                 self.timer_start = now;
             }
         }
         if content == Content::None && slot.retransmits == 0 {
-            // Nobody was waiting for this packet until now.
+            // The age of a pure ACK counts from its first retransmission: nobody missed it before.
             slot.first_sent = now;
         }
         slot.retransmits = slot.retransmits.saturating_add(1);
         if slot.member == Membership::Lost {
-            self.budget = self.budget.saturating_sub(1);
+            self.rtx_budget = self.rtx_budget.saturating_sub(1);
         }
         self.transmitted(now, psn, ack_psn);
         Ok(())
     }
 
-    /// When `expire` has something to do. `waiting`: the peer owes an answer though nothing that asks
-    /// for an ACK may be in flight.
+    /// Time in ns at which `expire` has work. `waiting`: this end waits for the peer, even if no
+    /// content is in flight.
     pub(crate) fn deadline(&self, waiting: bool) -> Option<u64> {
         let timer = self.timer(waiting);
         match (timer, self.reorder_deadline()) {
@@ -470,16 +469,17 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Does what is due at `now`; whether the retransmission timer expired. `blocked`: something waits
-    /// for room in the window.
+    /// Handles the timers that are due at `now`. Returns true if the retransmission timer expired.
+    /// `blocked`: packets wait for the window.
     pub(crate) fn expire(&mut self, now: u64, waiting: bool, blocked: bool) -> bool {
         if self.reorder_deadline().is_some_and(|at| at <= now) {
-            self.budget = self.rtx_max_pkts;
+            self.rtx_budget = self.rtx_max_pkts;
         }
         let Some(at) = self.timer(waiting).filter(|&at| at <= now) else {
             return false;
         };
-        // A timer this late means that this CPU did not run, so ACKs may be waiting to be received.
+        // A timer this late means that this CPU did not run. ACKs may wait in the receive queue, so
+        // the timer waits for them once more.
         let grace = self.rtt.grace();
         if self.late_until.is_none() && now.saturating_sub(at) > grace {
             self.late_until = Some(now.saturating_add(grace));
@@ -487,24 +487,24 @@ impl<A: Slabs> SendWindow<A> {
         }
         self.timer_start = now;
         self.expired_at = now;
-        if self.data == 0 {
+        if self.content_count == 0 {
             self.probes = self.probes.saturating_add(1);
         } else {
             self.rtt.back_off();
         }
-        // The fate of pure ACKs matters only where something waits for what they occupy.
-        if self.data > 0 || blocked {
+        // A lost pure ACK matters only if packets wait for the window.
+        if self.content_count > 0 || blocked {
             self.expire_packets();
         }
         true
     }
 
-    /// Takes the packet at `unacked_spsn` for lost, and those sent with it.
+    /// Declares lost the packet at `unacked_spsn`, and packets sent about the same time.
     fn expire_packets(&mut self) {
         if self.outstanding() == 0 {
             return;
         }
-        self.budget = self.rtx_max_pkts.saturating_add(1);
+        self.rtx_budget = self.rtx_max_pkts.saturating_add(1);
         let base = self.unacked_spsn();
         let (sent_at, content) = self
             .slots
@@ -512,7 +512,7 @@ impl<A: Slabs> SendWindow<A> {
             .map_or((0, Content::None), |slot| (slot.last_sent, slot.content));
         let sent_with = sent_at.saturating_add(self.rtx_time_win);
         if content == Content::None {
-            // Pure ACKs are small, and a timeout for each would be long where many are lost.
+            // Several pure ACKs at once: one timeout for each would take long if many are lost.
             for ahead in (1..PURE_ACKS_PER_TIMEOUT.min(self.outstanding())).rev() {
                 let psn = base.wrapping_add(ahead);
                 let lost = self.slots.get(psn).is_some_and(|slot| {
@@ -520,28 +520,28 @@ impl<A: Slabs> SendWindow<A> {
                     unknown && slot.content == Content::None && slot.last_sent <= sent_with
                 });
                 if lost {
-                    self.budget = self.budget.saturating_add(1);
+                    self.rtx_budget = self.rtx_budget.saturating_add(1);
                     self.set_lost(self.slots.index(psn), true, true);
                 }
             }
-            // The window waits for the base, the peer for what comes behind it, maybe further than an
-            // acknowledgement can name, and behind many that it names and does not wait for.
+            // The peer waits for the content behind the pure ACKs, which may be beyond what a SACK
+            // can name. The oldest packet with content is retransmitted, too.
             if let Some(index) = self.oldest_data() {
-                self.budget = self.budget.saturating_add(1);
+                self.rtx_budget = self.rtx_budget.saturating_add(1);
                 self.set_lost(index, true, true);
             }
         }
         self.set_lost(self.slots.index(base), true, true);
         for _ in 0..self.rtx_max_pkts {
-            let mut with_it = self.unlost().into_iter().flatten();
-            match with_it.find(|&index| self.sent_by(index, sent_with)) {
+            let mut heads = self.unlost_heads().into_iter().flatten();
+            match heads.find(|&index| self.sent_by(index, sent_with)) {
                 Some(index) => self.set_lost(index, true, false),
                 None => return,
             }
         }
     }
 
-    /// The unacknowledged packet with content whose last transmission is the oldest.
+    /// Index of the unacknowledged packet with content whose last transmission is the oldest.
     fn oldest_data(&self) -> Option<u16> {
         let mut oldest: Option<(u16, u32)> = None;
         for ahead in 0..self.outstanding() {
@@ -549,7 +549,7 @@ impl<A: Slabs> SendWindow<A> {
             let Some(slot) = self.slots.get(psn) else {
                 continue;
             };
-            let older = oldest.is_none_or(|(_, than)| psn_diff(slot.transmission, than) < 0);
+            let older = oldest.is_none_or(|(_, other)| psn_diff(slot.transmission, other) < 0);
             if slot.member != Membership::None && slot.content != Content::None && older {
                 oldest = Some((self.slots.index(psn), slot.transmission));
             }
@@ -557,15 +557,15 @@ impl<A: Slabs> SendWindow<A> {
         oldest.map(|(index, _)| index)
     }
 
-    /// Whether the slot's last transmission was not after `time`.
+    /// Whether the slot's last transmission was at `time` or before.
     fn sent_by(&self, index: u16, time: u64) -> bool {
         let slot = self.slots.get(index.into());
         slot.is_some_and(|slot| slot.last_sent <= time)
     }
 
-    /// When the retransmission timer expires. Pure ACKs alone do not make it run [proto 3.10].
+    /// Expiry of the retransmission timer. It does not run for pure ACKs alone [proto 3.10].
     fn timer(&self, waiting: bool) -> Option<u64> {
-        let interval = match self.data {
+        let interval = match self.content_count {
             0 if !waiting => return None,
             0 => self.rtt.probe_interval(self.probes),
             _ => self.rtt.rto(),
@@ -574,57 +574,57 @@ impl<A: Slabs> SendWindow<A> {
         Some(at.max(self.late_until.unwrap_or(0)))
     }
 
-    /// Whether a transmission that has not arrived is older than one that has.
+    /// Whether a later transmission arrived than that of an unacknowledged packet.
     fn any_overtaken(&self) -> bool {
-        self.unlost().into_iter().flatten().any(|index| {
+        self.unlost_heads().into_iter().flatten().any(|index| {
             let slot = self.slots.get(index.into());
-            slot.is_some_and(|slot| self.later(slot) > 0)
+            slot.is_some_and(|slot| self.overtaken_by(slot) > 0)
         })
     }
 
-    /// The first of each list of what is neither acknowledged nor taken for lost.
-    fn unlost(&self) -> [Option<u16>; 3] {
+    /// Head of each list of packets that are neither acknowledged nor lost.
+    fn unlost_heads(&self) -> [Option<u16>; 3] {
         [self.missing.head(), self.overtaken.head(), self.sent.head()]
     }
 
-    /// How many transmissions after that of `slot` the newest is that has arrived.
-    fn later(&self, slot: &SendSlot) -> i32 {
-        self.newest
+    /// Distance in transmissions from that of `slot` to the newest one that arrived.
+    fn overtaken_by(&self, slot: &SendSlot) -> i32 {
+        self.newest_arrived
             .map_or(0, |newest| psn_diff(newest, slot.transmission))
     }
 
-    /// The same among those made by the lane of `slot`.
-    fn later_by_lane(&self, slot: &SendSlot) -> i32 {
-        let newest = self.newest_by.get(usize::from(slot.lane));
+    /// Distance in transmissions from that of `slot` to the newest one of its lane that arrived.
+    fn overtaken_by_lane(&self, slot: &SendSlot) -> i32 {
+        let newest = self.newest_by_lane.get(usize::from(slot.lane));
         newest
             .copied()
             .flatten()
             .map_or(0, |newest| psn_diff(newest, slot.transmission))
     }
 
-    /// An acknowledgement that could have named `psn` as arrived does not.
+    /// Handles an acknowledgement that names `psn` as missing.
     fn named_missing(&mut self, now: u64, psn: u32) {
         let index = self.slots.index(psn);
         let Some(slot) = self.slots.get(psn) else {
             return;
         };
-        if self.later(slot) <= 0 {
+        if self.overtaken_by(slot) <= 0 {
             return;
         }
-        let later = self.later_by_lane(slot);
-        // What was re-sent once is re-sent again by age only [proto 3.12].
-        let counts = slot.retransmits == 0 && now >= self.reorders_until;
+        let distance = self.overtaken_by_lane(slot);
+        // A packet that was retransmitted is declared lost again only by its age [proto 3.12].
+        let by_distance = slot.retransmits == 0 && now >= self.reorders_until;
         match slot.member {
             Membership::None | Membership::Lost => {}
-            _ if counts && later >= REORDER => self.set_lost(index, false, false),
+            _ if by_distance && distance >= REORDER => self.set_lost(index, false, false),
             Membership::Missing => {}
-            _ if later > 0 => self.suspect(index, Membership::Missing),
+            _ if distance > 0 => self.suspect(index, Membership::Missing),
             Membership::Overtaken => {}
             Membership::Sent => self.suspect(index, Membership::Overtaken),
         }
     }
 
-    /// Puts a slot on one of the lists of suspects.
+    /// Moves a slot to one of the lists of suspects.
     fn suspect(&mut self, index: u16, member: Membership) {
         self.remove(index);
         if let Some(slot) = self.slots.get_mut(index.into()) {
@@ -637,10 +637,10 @@ impl<A: Slabs> SendWindow<A> {
         list.push_back(&mut self.slots, index);
     }
 
-    /// When the first suspect is lost by its age, and its index.
+    /// Time in ns at which the first suspect becomes lost by its age, and its index.
     fn next_by_age(&self) -> Option<(u64, u16)> {
         match (self.missing.head(), self.overtaken.head()) {
-            // As nearly always: for each packet this is asked several times.
+            // The common case. This runs several times for each packet.
             (None, None) => None,
             _ => self.first_suspect(),
         }
@@ -654,28 +654,29 @@ impl<A: Slabs> SendWindow<A> {
             Some((slot.last_sent.saturating_add(age(&self.rtt)), index))
         };
         let missing = due(&self.missing, Rtt::guard);
-        // A lane is late as a whole when its CPU does not run: the evidence is not better than the timer's.
-        let overtaken = due(&self.overtaken, Rtt::overdue);
+        // A whole lane is late if its CPU does not run. Arrivals of other lanes are no better
+        // evidence than the timer.
+        let overtaken = due(&self.overtaken, Rtt::base_rto);
         match (missing, overtaken) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    /// When the first suspect is lost by its age.
+    /// Time in ns at which the first suspect becomes lost by its age.
     fn reorder_deadline(&self) -> Option<u64> {
         self.next_by_age().map(|(at, _)| at)
     }
 
-    /// Takes suspects for lost that are too old.
+    /// Declares lost all suspects that are too old.
     fn find_losses(&mut self, now: u64) {
         while let Some((_, index)) = self.next_by_age().filter(|&(at, _)| at <= now) {
             self.set_lost(index, false, false);
         }
     }
 
-    /// Notes that the packet with `psn` has arrived at the peer, if that is news.
-    fn arrived(&mut self, now: u64, psn: u32, seen: &mut Seen) {
+    /// Records that the packet with `psn` arrived at the peer, unless that is known.
+    fn arrived(&mut self, now: u64, psn: u32, news: &mut AckNews) {
         let index = self.slots.index(psn);
         let Some(&slot) = self.slots.get(psn) else {
             return;
@@ -684,12 +685,12 @@ impl<A: Slabs> SendWindow<A> {
             return;
         }
         self.remove(index);
-        seen.any = true;
+        news.any = true;
         if slot.retransmits > 0 {
-            // Which of its transmissions arrived is not known: that is evidence of nothing.
-            seen.retransmitted = true;
+            // Any of its transmissions may have arrived, so this is no evidence about others.
+            news.retransmitted = true;
             let age = now.saturating_sub(slot.last_sent);
-            seen.repaired |= self.expired_at <= slot.last_sent && self.rtt.is_usual(age);
+            news.repaired |= self.expired_at <= slot.last_sent && self.rtt.is_usual(age);
             return;
         }
         let was_missing = match slot.member {
@@ -697,29 +698,29 @@ impl<A: Slabs> SendWindow<A> {
             Membership::Lost => !slot.expired,
             Membership::None | Membership::Sent | Membership::Overtaken => false,
         };
-        if was_missing && self.later_by_lane(&slot) > 0 {
-            // It was late, not lost.
+        if was_missing && self.overtaken_by_lane(&slot) > 0 {
+            // The packet was late, not lost: the path reorders.
             self.reorders_until = now.saturating_add(REORDER_MEMORY);
         }
         let newer = |newest| psn_diff(slot.transmission, newest) > 0;
-        if let Some(newest) = self.newest_by.get_mut(usize::from(slot.lane)) {
+        if let Some(newest) = self.newest_by_lane.get_mut(usize::from(slot.lane)) {
             if newest.is_none_or(newer) {
                 *newest = Some(slot.transmission);
             }
         }
-        if seen.newest.is_none_or(newer) {
-            seen.newest = Some(slot.transmission);
+        if news.newest.is_none_or(newer) {
+            news.newest = Some(slot.transmission);
         }
-        // Nobody hurries to acknowledge a pure ACK, and what was sent before the timer expired was
-        // perhaps acknowledged in vain before: their age says nothing about the path.
+        // The age of two kinds of packets says nothing about the path. The peer delays its ACK of a
+        // pure ACK. And the first ACK of a packet sent before the timer expired may be lost.
         let usable = slot.content != Content::None && slot.last_sent >= self.expired_at;
-        if usable && seen.sample.is_none_or(|(other, _)| newer(other)) {
+        if usable && news.sample.is_none_or(|(other, _)| newer(other)) {
             let age = now.saturating_sub(slot.last_sent);
-            seen.sample = Some((slot.transmission, age));
+            news.sample = Some((slot.transmission, age));
         }
     }
 
-    /// Notes a transmission of `psn` made now.
+    /// Records that `psn` is transmitted again now.
     fn transmitted(&mut self, now: u64, psn: u32, ack_psn: u32) {
         let index = self.slots.index(psn);
         self.remove(index);
@@ -736,14 +737,14 @@ impl<A: Slabs> SendWindow<A> {
         self.sent.push_back(&mut self.slots, index);
     }
 
-    /// Puts a slot on the list of those to retransmit, at its end or `first`.
+    /// Moves a slot to the list of lost packets, to its front if `first`, else to its end.
     fn set_lost(&mut self, index: u16, expired: bool, first: bool) {
         self.remove(index);
         if let Some(slot) = self.slots.get_mut(index.into()) {
             slot.member = Membership::Lost;
             slot.expired = expired;
         }
-        // The base is what the window waits for.
+        // The window cannot move before the base is acknowledged, so the base goes first.
         if first || index == self.slots.index(self.unacked_spsn()) {
             self.lost.push_front(&mut self.slots, index);
         } else {
@@ -751,7 +752,7 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// Takes a slot out of the list it is in.
+    /// Removes a slot from its list.
     fn remove(&mut self, index: u16) {
         let Some(slot) = self.slots.get_mut(index.into()) else {
             return;
@@ -765,7 +766,7 @@ impl<A: Slabs> SendWindow<A> {
         }
     }
 
-    /// The PSN in flight whose slot has this index.
+    /// PSN in flight whose slot has this index.
     fn psn(&self, index: u16) -> u32 {
         let base = self.unacked_spsn();
         let ahead = self.slots.index(u32::from(index).wrapping_sub(base));
@@ -773,19 +774,19 @@ impl<A: Slabs> SendWindow<A> {
     }
 }
 
-/// What one acknowledgement told.
+/// The news of one acknowledgement.
 #[derive(Default)]
-struct Seen {
-    /// It was news.
+struct AckNews {
+    /// A packet was acknowledged that was not before.
     any: bool,
-    /// Highest transmission number among what arrived.
+    /// Highest transmission number of a packet that arrived, among those sent once.
     newest: Option<u32>,
-    /// A retransmitted packet was among what arrived: the others may have arrived long before it, and
-    /// only now could be acknowledged.
+    /// A retransmitted packet arrived. The others may have arrived long before it, and could be
+    /// acknowledged only now, so they give no measurement.
     retransmitted: bool,
-    /// Such a packet, sent again since the timer expired, as long ago as a round trip takes.
+    /// A packet arrived that was retransmitted since the timer expired, a usual round trip ago.
     repaired: bool,
-    /// Transmission number and round trip of the newest packet sent once.
+    /// Transmission number and round trip in ns of the newest usable packet.
     sample: Option<(u32, u64)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Initiator: transactions of this end.
+//! Initiator: local transactions.
 
 use super::super::bitmap::SeqnoBitmaps;
 use super::super::config::Config;
@@ -16,36 +16,39 @@ use super::layout::{Layout, Limits};
 use super::reception::Reception;
 use super::Step;
 
-/// Where a transaction stands.
+/// State of a slot. The states follow one another in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    /// Unused. `submit` moves the slot to `Open`.
     #[default]
     Free,
-    /// Under way.
+    /// The transaction is under way. `end` moves it to `Complete`.
     Open,
-    /// Over, and the owner has not been told.
+    /// The transaction is over, and its event waits. `poll_complete` moves it to `Reported`.
     Complete(Result<(), Code>),
-    /// Over, and the owner has been told; `true`: with success. Retires when ACK XID covers it.
-    Told(bool),
+    /// The owner has the event; `true` if the transaction succeeded. `retire` frees the slot when
+    /// ACK XID covers this transaction and all before it are reported.
+    Reported(bool),
 }
 
-/// One transaction of this end.
+/// A local transaction.
 #[derive(Clone, Copy, Debug)]
 struct Transaction {
     xid: u16,
     state: State,
     request: Request,
     layout: Layout,
-    /// Packets sent so far.
+    /// Number of packets sent so far.
     sent: u16,
+    /// Time of `submit`, in ns.
     submitted: u64,
-    /// Of the reply.
+    /// Received packets of the reply.
     reception: Reception,
-    /// Data bytes of the reply that have come.
+    /// Number of data bytes received.
     bytes: u64,
-    /// Answer to an atomic.
+    /// Original value, from the response to an atomic.
     original: Option<u64>,
-    /// The operation of several that the target refused.
+    /// Index of the operation that the target refused, if the request has several.
     failed_op: Option<u32>,
 }
 
@@ -72,7 +75,8 @@ impl Default for Transaction {
 }
 
 impl Transaction {
-    /// Which of several operations is at this place of the request.
+    /// Index in the request of operation `opnum` of packet `seqno`. `None` if the request has one
+    /// operation, or none at this position.
     fn operation(&self, seqno: u16, opnum: u8) -> Option<u32> {
         let number = u32::from(seqno)
             .checked_mul(self.layout.ops.into())?
@@ -81,10 +85,10 @@ impl Transaction {
         (several && number < self.request.count.into()).then_some(number)
     }
 
-    /// Whether what has come of a read is all of it.
-    fn is_answered(&self) -> Result<(), Code> {
-        let asked = u64::from(self.request.len).saturating_mul(self.request.count.into());
-        match self.bytes == asked {
+    /// Checks that a complete reply has as many bytes as the reads asked for.
+    fn check_reply_len(&self) -> Result<(), Code> {
+        let expected = u64::from(self.request.len).saturating_mul(self.request.count.into());
+        match self.bytes == expected {
             true => Ok(()),
             false => Err(Code::MALFORMED_REPLY),
         }
@@ -93,14 +97,15 @@ impl Transaction {
 
 /// Initiator window.
 ///
-/// The completed and retired bitmaps of the spec are the states of the slots: a slot's state is
-/// looked at once when the base reaches it.
+/// The states of the slots stand for the completed and retired bitmaps of the specification
+/// [proto 4.3]. The window reads the state of a slot once, when its base reaches it.
 pub(crate) struct Initiator<A: Slabs> {
     slots: Slots<A, Transaction>,
-    /// Seqnos of replies.
+    /// Received Seqnos of replies.
     seqnos: SeqnoBitmaps<A>,
-    /// Transactions that are over and not told, in the order in which they ended.
+    /// XIDs of transactions in state `Complete`, in the order in which they ended.
     complete: Ring<A>,
+    /// XID of the next request.
     next_ixid: u16,
     /// Lowest XID that has not retired.
     unacked_ixid: u16,
@@ -108,21 +113,25 @@ pub(crate) struct Initiator<A: Slabs> {
     acked_ixid: u16,
     /// First XID that may have packets to send.
     send_ixid: u16,
-    /// Transactions under way.
+    /// Number of transactions in state `Open`.
     open: u32,
+    /// Barrier for all requests: it ends when all XIDs before this one have retired.
     barrier_all: Option<u16>,
+    /// Barrier for writes and atomics, likewise.
     barrier_writes: Option<u16>,
-    /// A request was refused for lack of room.
-    want_room: bool,
+    /// A request was refused with `WindowFull`, so an `Event::Writable` must follow.
+    writable_wanted: bool,
     last_null: LastNull,
     window: u32,
+    /// Limits for the MTU that the connection was created with.
     limits: Limits,
-    /// Those for the packets that the path takes now.
-    narrow: Limits,
-    /// In ns; 0 for none.
+    /// Limits for the present MTU of the path.
+    path_limits: Limits,
+    /// Longest life of a transaction in ns; 0 for no limit.
     timeout: u64,
 }
 
+/// State of the local Last NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastNull {
     No,
@@ -145,11 +154,11 @@ impl<A: Slabs> Initiator<A> {
             open: 0,
             barrier_all: None,
             barrier_writes: None,
-            want_room: false,
+            writable_wanted: false,
             last_null: LastNull::No,
             window,
             limits: Limits::new(config),
-            narrow: Limits::new(config),
+            path_limits: Limits::new(config),
             timeout: config.tal_transaction_timeout.saturating_mul(10),
         })
     }
@@ -158,58 +167,63 @@ impl<A: Slabs> Initiator<A> {
         self.slots.len()
     }
 
-    /// Cuts later requests into packets that are `less` bytes shorter than those that the connection began with.
-    pub(crate) fn shorten(&mut self, less: u32) {
-        self.narrow = self.limits.narrowed(less);
+    /// Makes packets of later requests `reduction` bytes shorter than the configured MTU.
+    pub(crate) fn reduce_mtu(&mut self, reduction: u32) {
+        self.path_limits = self.limits.reduced(reduction);
     }
 
-    /// A message that has to be one transaction may be as long as ever.
+    /// Largest length in bytes of a request with one operation. A message that must be one
+    /// transaction may use packets of the configured MTU, so that its limit does not shrink with
+    /// the path's.
     pub(crate) fn max_len(&self, op: &ReqOp) -> u64 {
         match op {
             ReqOp::SendQp { .. } | ReqOp::Send { .. } => self.limits.max_len(op),
-            _ => self.narrow.max_len(op),
+            _ => self.path_limits.max_len(op),
         }
     }
 
+    /// Number of operations of `len` bytes each that fit one packet.
     pub(crate) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
-        self.narrow.per_packet(op, len)
+        self.path_limits.per_packet(op, len)
     }
 
-    /// Whether a slot is free.
+    /// Whether the transaction window has a free slot.
     pub(crate) fn has_slot(&self) -> bool {
         let used = self.next_ixid.wrapping_sub(self.unacked_ixid);
         u32::from(used) < self.window
     }
 
+    /// Smallest length in bytes of each operation of a request.
     pub(crate) fn min_len(&self, op: &ReqOp) -> u32 {
         self.limits.min_len(op)
     }
 
-    /// Transactions under way.
+    /// Number of transactions under way.
     pub(crate) fn open(&self) -> u32 {
         self.open
     }
 
-    /// The target owes something: an answer, or an ACK XID.
+    /// Whether this end waits for an answer or an ACK XID.
     pub(crate) fn waiting(&self) -> bool {
         self.open > 0 || self.acked_ixid != self.next_ixid
     }
 
-    /// Nothing is left to do, not even to tell.
+    /// Whether all transactions have retired. The owner has the events of retired transactions.
     pub(crate) fn idle(&self) -> bool {
         self.unacked_ixid == self.next_ixid
     }
 
+    /// Whether a Last NULL was submitted.
     pub(crate) fn shutting_down(&self) -> bool {
         self.last_null != LastNull::No
     }
 
-    /// Last NULL has been acknowledged.
+    /// Whether the local Last NULL was acknowledged.
     pub(crate) fn drained(&self) -> bool {
         self.last_null == LastNull::Acknowledged
     }
 
-    /// When the oldest transaction has lived too long, and its XID.
+    /// Time in ns at which the oldest transaction times out, and its XID.
     pub(crate) fn deadline(&self) -> Option<(u64, u16)> {
         if self.timeout == 0 || self.idle() {
             return None;
@@ -218,19 +232,21 @@ impl<A: Slabs> Initiator<A> {
         Some((oldest.submitted.saturating_add(self.timeout), oldest.xid))
     }
 
+    /// Starts a transaction, see [`super::super::Connection::submit`].
     pub(crate) fn submit(&mut self, now: u64, request: Request) -> Result<u16, SubmitError> {
         if self.shutting_down() {
             return Err(SubmitError::Stopped);
         }
-        // What was measured before the path became narrow goes in the packets that it was measured for.
-        let layout = match self.narrow.layout(&request) {
+        // The owner may have sized the request before the path's MTU shrank. A request that is now
+        // too large uses packets of the configured MTU.
+        let layout = match self.path_limits.layout(&request) {
             Err(SubmitError::TooLong { .. } | SubmitError::BadCount { .. }) => {
                 self.limits.layout(&request)?
             }
             layout => layout?,
         };
         if !self.has_room(&request.op) {
-            self.want_room = true;
+            self.writable_wanted = true;
             return Err(SubmitError::WindowFull);
         }
         let xid = self.next_ixid;
@@ -253,6 +269,7 @@ impl<A: Slabs> Initiator<A> {
         Ok(xid)
     }
 
+    /// Sets a barrier behind all transactions that have not retired.
     pub(crate) fn barrier(&mut self, barrier: Barrier) {
         let at = (!self.idle()).then_some(self.next_ixid);
         match barrier {
@@ -261,11 +278,12 @@ impl<A: Slabs> Initiator<A> {
         }
     }
 
-    /// The owner was refused, and is told when it may try again.
-    pub(crate) fn wants_room(&mut self) {
-        self.want_room = true;
+    /// Requests an `Event::Writable`.
+    pub(crate) fn want_writable(&mut self) {
+        self.writable_wanted = true;
     }
 
+    /// Whether window and barriers allow a request with `op`.
     fn has_room(&self, op: &ReqOp) -> bool {
         let writes = matches!(
             op,
@@ -274,16 +292,17 @@ impl<A: Slabs> Initiator<A> {
         self.has_slot() && self.barrier_all.is_none() && !(writes && self.barrier_writes.is_some())
     }
 
-    /// Whether the owner, having been refused, may try again now. Tells once.
-    pub(crate) fn take_room(&mut self) -> bool {
+    /// Whether `Event::Writable` is due: it was requested, and any request is allowed again. Clears
+    /// `writable_wanted` then.
+    pub(crate) fn take_writable(&mut self) -> bool {
         let held = self.barrier_all.is_some() || self.barrier_writes.is_some();
-        let room = self.has_slot() && !held;
-        let tell = self.want_room && room;
-        self.want_room &= !tell;
-        tell
+        let allowed = self.has_slot() && !held;
+        let due = self.writable_wanted && allowed;
+        self.writable_wanted &= !due;
+        due
     }
 
-    /// Whether a packet waits to be sent.
+    /// Whether a packet of a request waits to be sent. Moves `send_ixid` to its transaction.
     pub(crate) fn has_packet(&mut self) -> bool {
         while self.send_ixid != self.next_ixid {
             match self.slots.get(self.send_ixid.into()) {
@@ -296,7 +315,7 @@ impl<A: Slabs> Initiator<A> {
         false
     }
 
-    /// Takes the packet that `has_packet` saw.
+    /// Dequeues the next packet of a request.
     pub(crate) fn next_packet(&mut self) -> Option<Content> {
         if !self.has_packet() {
             return None;
@@ -310,8 +329,8 @@ impl<A: Slabs> Initiator<A> {
         })
     }
 
-    /// Header and content of a request packet; `None` when the transaction is over, so that the packet
-    /// is not needed any more.
+    /// Builds Transaction header and payload of a packet of a request. Returns `None` if the
+    /// transaction is over, so that the packet is not needed any more.
     pub(crate) fn packet(&self, xid: u16, seqno: u16) -> Option<(TalHeader, RequestPayload)> {
         let slot = self.slots.get(xid.into())?;
         if slot.xid != xid || slot.state != State::Open {
@@ -325,8 +344,8 @@ impl<A: Slabs> Initiator<A> {
         let (mut first_op, mut offset) = (0, 0);
         if request.count > 1 {
             first_op = u32::from(seqno).saturating_mul(ops.into());
-            let left = u32::from(request.count).saturating_sub(first_op);
-            ops = left.min(ops.into()) as u8;
+            let remaining = u32::from(request.count).saturating_sub(first_op);
+            ops = remaining.min(ops.into()) as u8;
         } else {
             offset = u32::from(seqno).saturating_mul(layout.block);
             if last {
@@ -357,13 +376,14 @@ impl<A: Slabs> Initiator<A> {
         Some((tal, payload))
     }
 
-    /// Takes up to `most` packets after this one, of a request with one operation, if they are the next of all: makes
-    /// of its header and content those of the last of them. Gives how many, and their bytes of data.
+    /// Dequeues up to `max` packets that follow the packet `tal`, `request`, if they belong to the
+    /// same request with one operation and are the next to send. Changes `tal` and `request` to
+    /// those of the last of them. Returns their number and their bytes of data.
     pub(crate) fn follow(
         &mut self,
         tal: &mut TalHeader,
         request: &mut RequestPayload,
-        most: u16,
+        max: u16,
     ) -> (u16, u32) {
         let Some(slot) = self.slots.get_mut(self.send_ixid.into()) else {
             return (0, 0);
@@ -374,24 +394,28 @@ impl<A: Slabs> Initiator<A> {
             && slot.xid == xid
             && slot.state == State::Open
             && slot.sent == first;
-        let count = slot.layout.packets.saturating_sub(first).min(most);
+        let count = slot.layout.packets.saturating_sub(first).min(max);
         if !next || slot.request.count != 1 || !request.has_data || count == 0 {
             return (0, 0);
         }
         slot.sent = first.saturating_add(count);
         tal.seqno = tal.seqno.saturating_add(count);
         tal.eom = slot.sent >= slot.layout.packets;
-        let before = request.offset.saturating_add(request.len);
+        let start = request.offset.saturating_add(request.len);
         request.last = tal.eom;
         request.offset = u32::from(tal.seqno).saturating_mul(slot.layout.block);
         if request.last {
             request.len = slot.request.len.saturating_sub(request.offset);
         }
         let end = request.offset.saturating_add(request.len);
-        (count, end.saturating_sub(before))
+        (count, end.saturating_sub(start))
     }
 
-    /// Judges an ACK XID. `Err`: of a transaction never started. Changes nothing.
+    /// Checks an ACK XID. Changes no state.
+    ///
+    /// # Errors
+    ///
+    /// The ACK XID is that of a transaction never started.
     pub(crate) fn check_ack(&self, ack_xid: u16) -> Result<(), Report> {
         if xid_diff(ack_xid, self.next_ixid) < 0 {
             return Ok(());
@@ -404,9 +428,9 @@ impl<A: Slabs> Initiator<A> {
         })
     }
 
-    /// Takes an ACK XID that was checked: completes what it covers, except what has an answer
-    /// [proto 4.4]. Whether it
-    /// was news.
+    /// Processes an ACK XID that [`Self::check_ack`] accepted. Completes the transactions that it
+    /// covers, except reads and atomics, which their answer completes [proto 4.4]. Returns true if
+    /// the ACK XID is newer than all before.
     pub(crate) fn acknowledge(&mut self, ack_xid: u16) -> bool {
         if xid_diff(ack_xid, self.acked_ixid) < 0 {
             return false;
@@ -428,7 +452,12 @@ impl<A: Slabs> Initiator<A> {
         true
     }
 
-    /// Takes a packet from the target.
+    /// Processes a packet from the target.
+    ///
+    /// # Errors
+    ///
+    /// The packet breaks a rule and is dropped. A Read response or Atomic response with wrong
+    /// fields also fails its request.
     pub(crate) fn receive<O: Owner>(
         &mut self,
         packet: &Packet<'_>,
@@ -447,14 +476,15 @@ impl<A: Slabs> Initiator<A> {
             return Err(report(DropReason::XidOutOfWindow));
         }
         let Some(slot) = self.slots.get(xid.into()) else {
-            return Ok(Step::Swallowed);
+            return Ok(Step::Discarded);
         };
         match slot.state {
             State::Open => {}
-            State::Complete(Err(_)) | State::Told(false) => return Ok(Step::Swallowed),
+            State::Complete(Err(_)) | State::Reported(false) => return Ok(Step::Discarded),
             _ => return Err(report(DropReason::XidCompleted)),
         }
-        // The target cannot answer before the request is sent; all of it, except for an error.
+        // The target can answer only when the whole request was sent. A Transaction Error may come
+        // after the first packet [proto 4.6].
         let early = report(DropReason::EarlyReply);
         if slot.sent == 0 {
             return Err(early);
@@ -462,7 +492,7 @@ impl<A: Slabs> Initiator<A> {
         let mismatch = report(DropReason::ReplyMismatch);
         match packet.ops().next() {
             Some(Op::TransactionError(op)) => {
-                // No error is success, to whoever looks at codes.
+                // Users take code 0 for success, so it must not stand for an error.
                 let code = match op.major {
                     0 => Code::MALFORMED_REPLY,
                     major => Code {
@@ -498,7 +528,7 @@ impl<A: Slabs> Initiator<A> {
         }
     }
 
-    /// Takes data for a read that is under way; padding is cut off [proto 4.10].
+    /// Delivers the data of a packet of a reply. Padding is cut off [proto 4.10].
     fn receive_data<O: Owner>(
         &mut self,
         packet: &Packet<'_>,
@@ -537,12 +567,13 @@ impl<A: Slabs> Initiator<A> {
         if result.is_ok() && !slot.reception.is_complete() {
             return Ok(Step::Partial);
         }
-        let result = result.and_then(|()| slot.is_answered());
+        let result = result.and_then(|()| slot.check_reply_len());
         self.end(xid, result);
         Ok(Step::Complete)
     }
 
-    /// Takes the packets of a run as one. `None` if anything is out of the ordinary; then nothing has changed.
+    /// Processes all packets of a run at once. Returns `None`, without a change of state, if the
+    /// run needs the checks of [`Self::receive`].
     pub(crate) fn receive_run<O: Owner>(
         &mut self,
         run: &Run<'_>,
@@ -559,7 +590,7 @@ impl<A: Slabs> Initiator<A> {
         }
         let index = self.slots.index(xid.into());
         let slot = self.slots.get_mut(xid.into())?;
-        let asked = matches!(slot.request.op, ReqOp::Read { .. })
+        let expected = matches!(slot.request.op, ReqOp::Read { .. })
             && slot.state == State::Open
             && slot.sent != 0
             && slot.sent >= slot.layout.packets;
@@ -567,19 +598,19 @@ impl<A: Slabs> Initiator<A> {
         slot.reception
             .check(&self.seqnos, index, &tal, run.count(), max_packets)
             .ok()
-            .filter(|()| asked)?;
+            .filter(|()| expected)?;
         let op = reply_parts(run.first(), slot).next()??.op;
-        // In the last packet, too, there is a byte that is not pad.
+        // The last packet must have at least one byte that is not padding.
         let mut data = run.data();
-        let before = run
+        let full_blocks = run
             .first()
             .block_len()
             .checked_mul(run.count().checked_sub(1)?.into())?;
-        let left = slot.request.len.checked_sub(response.offset)? as usize;
-        if before >= left {
+        let remaining = slot.request.len.checked_sub(response.offset)? as usize;
+        if full_blocks >= remaining {
             return None;
         }
-        data.len = data.len.min(left);
+        data.len = data.len.min(remaining);
         owner
             .reply(xid, slot.request.token, op, response.offset, data)
             .ok()?;
@@ -591,12 +622,12 @@ impl<A: Slabs> Initiator<A> {
         if !slot.reception.is_complete() {
             return Some(Step::Partial);
         }
-        let result = slot.is_answered();
+        let result = slot.check_reply_len();
         self.end(xid, result);
         Some(Step::Complete)
     }
 
-    /// Ends a transaction that is under way.
+    /// Ends a transaction, if it is under way.
     fn end(&mut self, xid: u16, result: Result<(), Code>) {
         let Some(slot) = self.slots.get_mut(xid.into()) else {
             return;
@@ -608,7 +639,7 @@ impl<A: Slabs> Initiator<A> {
         }
     }
 
-    /// Ends everything that is under way; nothing more will be acknowledged.
+    /// Ends all transactions, because the connection ended. They retire without an ACK XID.
     pub(crate) fn abort(&mut self, code: Code) {
         let mut xid = self.unacked_ixid;
         while xid != self.next_ixid {
@@ -617,18 +648,18 @@ impl<A: Slabs> Initiator<A> {
         }
         self.acked_ixid = self.next_ixid;
         self.send_ixid = self.next_ixid;
-        self.want_room = false;
+        self.writable_wanted = false;
         self.retire();
     }
 
-    /// The next transaction that is over.
+    /// Returns the event of the next transaction that is over.
     pub(crate) fn poll_complete(&mut self) -> Option<Event> {
         let xid = self.complete.pop()?;
         let slot = self.slots.get_mut(xid.into())?;
         let State::Complete(result) = slot.state else {
             return None;
         };
-        slot.state = State::Told(result.is_ok());
+        slot.state = State::Reported(result.is_ok());
         let token = slot.request.token;
         let (original, failed_op) = (slot.original, slot.failed_op);
         self.retire();
@@ -641,11 +672,11 @@ impl<A: Slabs> Initiator<A> {
         })
     }
 
-    /// Slides the window over what is over, told and acknowledged.
+    /// Slides the window over transactions that are reported and acknowledged. Ends barriers.
     fn retire(&mut self) {
         while self.unacked_ixid != self.acked_ixid {
             match self.slots.get_mut(self.unacked_ixid.into()) {
-                Some(slot) if matches!(slot.state, State::Told(_)) => slot.state = State::Free,
+                Some(slot) if matches!(slot.state, State::Reported(_)) => slot.state = State::Free,
                 _ => break,
             }
             self.unacked_ixid = self.unacked_ixid.wrapping_add(1);
@@ -663,12 +694,16 @@ impl<A: Slabs> Initiator<A> {
 /// One block of a reply.
 #[derive(Clone, Copy)]
 struct Part {
+    /// Index of the read in the request.
     op: u32,
+    /// Offset of the block in the data of the read, in bytes.
     offset: u32,
+    /// The data in the packet, without padding.
     data: Block,
 }
 
-/// The blocks of a reply with what they are for; `None` for one that was not asked for.
+/// Matches each block of a reply to its read. `None` stands for a block that the request did not
+/// ask for.
 fn reply_parts<'a>(
     packet: &'a Packet<'_>,
     slot: &Transaction,
@@ -686,13 +721,13 @@ fn reply_parts<'a>(
         let number = u32::from(seqno)
             .checked_mul(ops.into())?
             .checked_add(opnum.into())?;
-        let left = len.checked_sub(offset)?;
+        let remaining = len.checked_sub(offset)?;
         let mut data = packet.block(index.into())?;
         let known = opnum < ops && number < count.into();
-        if !known || (left == 0 && len != 0) {
+        if !known || (remaining == 0 && len != 0) {
             return None;
         }
-        data.len = data.len.min(left as usize);
+        data.len = data.len.min(remaining as usize);
         Some(Part {
             op: number,
             offset,

@@ -1,44 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! How requests and replies are cut into packets.
+//! Division of requests and replies into packets.
 
 use super::super::config::Config;
 use super::super::wire::{Opcode, TalHeader, BLOCK_MIN, FIXED_LEN};
 use super::super::{ReqOp, Request, SubmitError};
 
-/// Blocks of a transaction of several packets start at multiples of this, to keep copies aligned.
+/// The blocks of an operation over several packets start at multiples of this many bytes, which
+/// keeps copies aligned.
 const BLOCK_ALIGN: u32 = 8;
 
-/// What SUPERp-lite has of an Ethernet payload's least 46 bytes behind the SUNH and Transaction
-/// headers. A shorter packet is padded there, and nothing says how long it was [proto 2.6].
-const LITE_ROOM_MIN: u32 = 46 - 8 - 8;
+/// Smallest number of bytes after the Transaction header of a SUPERp-lite packet that Ethernet does
+/// not pad. Its payload has at least 46 bytes, of which SUNH and Transaction header take 8 each. No
+/// field tells padding from data [proto 2.6].
+const LITE_PAYLOAD_MIN: u32 = 46 - 8 - 8;
 
-/// Limits on packets of one connection.
+/// Limits on the packets of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes for operation headers and data in a packet.
-    room: u32,
+    /// Bytes in a packet for operation headers and data.
+    payload_max: u32,
+    /// The packets are SUPERp-lite.
     lite: bool,
+    /// Largest number of packets of a request or reply.
     pub(super) max_packets: u32,
+    /// Largest number of operations in a packet.
     pub(super) max_ops: u32,
 }
 
-/// How a request is cut.
+/// Division of a request into packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Packets.
+    /// Number of packets.
     pub(super) packets: u16,
-    /// Operations in each packet but the last.
+    /// Number of operations in each packet except the last.
     pub(super) ops: u8,
-    /// Data bytes of each operation in each packet but the last.
+    /// Bytes of data of each operation in each packet except the last.
     pub(super) block: u32,
-    /// Zero bytes after each operation's data.
+    /// Zero bytes after the data of each operation.
     pub(super) pad: u8,
 }
 
 impl Limits {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            room: config.mtu.saturating_sub(match config.lite {
+            payload_max: config.mtu.saturating_sub(match config.lite {
                 true => TalHeader::LEN,
                 false => FIXED_LEN,
             } as u32),
@@ -48,41 +53,45 @@ impl Limits {
         }
     }
 
-    /// The same for packets that are `less` bytes shorter.
-    pub(super) fn narrowed(&self, less: u32) -> Self {
+    /// The limits for packets that are `reduction` bytes shorter.
+    pub(super) fn reduced(&self, reduction: u32) -> Self {
         Self {
-            room: self.room.saturating_sub(less),
+            payload_max: self.payload_max.saturating_sub(reduction),
             ..*self
         }
     }
 
-    /// Largest block of a packet with one operation.
+    /// Largest data block of a packet with one operation, in bytes.
     fn block_max(&self, opcode: Opcode) -> u32 {
-        self.room.saturating_sub(opcode.header_len() as u32)
+        self.payload_max.saturating_sub(opcode.header_len() as u32)
     }
 
-    /// Smallest block of a packet with one operation that arrives as long as it was sent. What is
-    /// shorter must be padded by rules of its opcode.
+    /// Smallest data block of a packet with one operation, in bytes: the protocol's minimum, and
+    /// for SUPERp-lite long enough that Ethernet adds no padding. Only the extension opcodes, which
+    /// have a pad field, can carry less.
     fn block_min(&self, opcode: Opcode) -> u32 {
         match self.lite {
-            true => LITE_ROOM_MIN
+            true => LITE_PAYLOAD_MIN
                 .saturating_sub(opcode.header_len() as u32)
                 .max(BLOCK_MIN),
             false => BLOCK_MIN,
         }
     }
 
-    /// Operations of `len` bytes, with their blocks, that fit into a packet.
+    /// Number of operations of `len` bytes, with their data blocks, that fit one packet.
     fn ops_max(&self, opcode: Opcode, len: u32) -> u32 {
         let each = len
             .max(BLOCK_MIN)
             .saturating_add(opcode.header_len() as u32);
-        self.room.checked_div(each).unwrap_or(0).min(self.max_ops)
+        self.payload_max
+            .checked_div(each)
+            .unwrap_or(0)
+            .min(self.max_ops)
     }
 
-    /// Block size and number of packets for `len` bytes in one operation; the number is not limited.
-    /// The last block, if there are several, may be any shorter.
-    fn cut(&self, opcode: Opcode, len: u32) -> (u32, u32) {
+    /// Block size in bytes and number of packets for one operation of `len` bytes. The number may
+    /// exceed `max_packets`. The last of several blocks may have any smaller size.
+    fn split(&self, opcode: Opcode, len: u32) -> (u32, u32) {
         let max = self.block_max(opcode);
         if len <= max {
             return (len, 1);
@@ -91,16 +100,16 @@ impl Limits {
         (block, div_ceil(len, block))
     }
 
-    /// Most packets of one operation. Shrinking blocks for the sake of the tail needs room for a byte
-    /// of every block in the last one.
+    /// Largest number of packets of one operation. `layout_one` may move bytes of every other block
+    /// to the last one, which must have room for them; that limits the number of blocks.
     fn packets_max(&self, opcode: Opcode) -> u32 {
         self.max_packets.min(self.block_max(opcode) / 2)
     }
 
-    /// Most bytes of a request with one operation.
+    /// Largest length in bytes of a request with one operation.
     pub(super) fn max_len(&self, op: &ReqOp) -> u64 {
         let opcode = match op.opcode() {
-            _ if is_whole(op) => return 0,
+            _ if is_single_packet(op) => return 0,
             Opcode::Read => Opcode::ReadResponse,
             opcode => opcode,
         };
@@ -118,7 +127,7 @@ impl Limits {
         }
     }
 
-    /// Operations of `len` bytes each that one packet takes, and that are one transaction.
+    /// Number of operations of `len` bytes each that fit one packet, and for reads also one reply.
     pub(super) fn per_packet(&self, op: &ReqOp, len: u32) -> u32 {
         match op.opcode() {
             Opcode::Read => self.reads_max(len),
@@ -127,24 +136,28 @@ impl Limits {
         }
     }
 
-    /// Least bytes of each operation of a request.
+    /// Smallest length in bytes of each operation of a request.
     pub(super) fn min_len(&self, op: &ReqOp) -> u32 {
         match op {
-            op if is_whole(op) => 0,
+            op if is_single_packet(op) => 0,
             ReqOp::Read { .. } | ReqOp::SendQpExt { message_len: 0, .. } => 0,
             ReqOp::WriteExt { .. } | ReqOp::SendQpExt { .. } => 1,
             _ => self.block_min(op.opcode()),
         }
     }
 
-    /// Cuts a request into packets, or tells why it cannot be one transaction.
+    /// Divides a request into packets.
+    ///
+    /// # Errors
+    ///
+    /// The request cannot be one transaction: `BadCount`, `TooShort` or `TooLong`.
     pub(super) fn layout(&self, request: &Request) -> Result<Layout, SubmitError> {
         let Request { op, count, len, .. } = *request;
         let opcode = op.opcode();
         if count == 0 {
             return Err(SubmitError::BadCount { max: 1 });
         }
-        if is_whole(&op) {
+        if is_single_packet(&op) {
             return match (count, len) {
                 (1, 0) => Ok(Layout {
                     packets: 1,
@@ -194,22 +207,22 @@ impl Limits {
         }
     }
 
-    /// One operation with data, over as many packets as it takes, with equal blocks in all but the last
-    /// [proto 4.14]. No block is under the least: where the tail would be, the others give it some of
-    /// theirs.
+    /// Divides one operation with data. All packets except the last have equal blocks [proto 4.14].
+    /// If the last block would be shorter than the minimum, the others shrink and the last one
+    /// grows.
     fn layout_one(&self, op: &ReqOp, len: u32) -> Result<Layout, SubmitError> {
         let opcode = op.opcode();
-        let (mut block, packets) = self.cut(opcode, len);
+        let (mut block, packets) = self.split(opcode, len);
         if packets > self.packets_max(opcode) {
             let max = self.max_len(op);
             return Err(SubmitError::TooLong { max });
         }
-        let others = packets.saturating_sub(1);
-        let tail = len.saturating_sub(block.saturating_mul(others));
+        let full_blocks = packets.saturating_sub(1);
+        let tail = len.saturating_sub(block.saturating_mul(full_blocks));
         let min = self.block_min(opcode);
-        if others > 0 && tail < min {
+        if full_blocks > 0 && tail < min {
             let missing = min.saturating_sub(tail);
-            block = block.saturating_sub(div_ceil(missing, others));
+            block = block.saturating_sub(div_ceil(missing, full_blocks));
         }
         Ok(Layout {
             packets: packets as u16,
@@ -219,7 +232,7 @@ impl Limits {
         })
     }
 
-    /// Several operations of equal length.
+    /// Divides several operations of equal length.
     fn layout_many(&self, opcode: Opcode, count: u16, len: u32) -> Result<Layout, SubmitError> {
         let ops = self.ops_max(opcode, len);
         if ops == 0 {
@@ -239,8 +252,8 @@ impl Limits {
         })
     }
 
-    /// Several reads, in one request packet: so many a target of the same configuration keeps for
-    /// every transaction of its window.
+    /// Puts several reads into one request packet. A target with the same configuration stores as
+    /// many for each transaction of its window.
     fn layout_reads(&self, count: u16, len: u32) -> Result<Layout, SubmitError> {
         let max = self.reads_max(len);
         if max == 0 {
@@ -258,10 +271,10 @@ impl Limits {
         })
     }
 
-    /// Most reads of `len` bytes each in one transaction.
+    /// Largest number of reads of `len` bytes each in one transaction. Request and reply limit it.
     fn reads_max(&self, len: u32) -> u32 {
         let each = Opcode::Read.header_len() as u32;
-        let by_request = self.room.checked_div(each).unwrap_or(0);
+        let by_request = self.payload_max.checked_div(each).unwrap_or(0);
         let packets = self.packets_max(Opcode::ReadResponse);
         let by_reply = match self.reply_packets(len) {
             1 => self
@@ -272,15 +285,15 @@ impl Limits {
         by_request.min(self.max_ops).min(by_reply)
     }
 
-    /// Packets of the reply to a read of `len` bytes.
+    /// Number of packets of the reply to a single read of `len` bytes.
     pub(super) fn reply_packets(&self, len: u32) -> u32 {
-        self.cut(Opcode::ReadResponse, len).1
+        self.split(Opcode::ReadResponse, len).1
     }
 
-    /// The block at `offset` of a reply to a read of `len` bytes: its data bytes, and how many such
-    /// reads one packet can answer.
+    /// Returns, for the reply to a read of `len` bytes, the bytes of data in the block at `offset`,
+    /// and the number of such reads that one packet can answer.
     pub(super) fn reply_block(&self, len: u32, offset: u32) -> (u32, u32) {
-        let (block, packets) = self.cut(Opcode::ReadResponse, len);
+        let (block, packets) = self.split(Opcode::ReadResponse, len);
         let ops = match packets {
             1 => self.ops_max(Opcode::ReadResponse, len).max(1),
             _ => 1,
@@ -289,21 +302,21 @@ impl Limits {
     }
 }
 
-/// Whether it is one packet with nothing from the owner in it.
-fn is_whole(op: &ReqOp) -> bool {
+/// Whether a request is one packet without data of the owner.
+fn is_single_packet(op: &ReqOp) -> bool {
     matches!(
         op,
         ReqOp::Noop | ReqOp::LastNull | ReqOp::Atomic { .. } | ReqOp::Written { .. }
     )
 }
 
-/// `len / block`, rounded up. Blocks are not empty.
+/// `len / block`, rounded up. `block` must not be 0.
 fn div_ceil(len: u32, block: u32) -> u32 {
     let sum = u64::from(len).saturating_add(u64::from(block).saturating_sub(1));
     sum.checked_div(block.into()).unwrap_or(0) as u32
 }
 
-/// Zero bytes that bring `len` bytes to the smallest block.
+/// Number of zero bytes that fill `len` bytes up to the smallest block.
 pub(super) fn pad(len: u32) -> u8 {
     BLOCK_MIN.saturating_sub(len) as u8
 }

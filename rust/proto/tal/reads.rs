@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Reads of the peer that wait for their reply.
+//! Reads of the peer, stored until their reply is acknowledged.
 
 use super::super::slab::Slabs;
 use super::layout::Limits;
 
-/// No read.
+/// Index that stands for no read.
 pub(super) const NIL: u16 = u16::MAX;
 
-/// One read operation.
+/// A read operation of the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
+    /// RMA address of the first byte.
     pub(super) address: u64,
+    /// Length in bytes.
     pub(super) length: u32,
-    /// Next read of the transaction, or of the free list.
+    /// Index of the next read of the transaction, or of the free list; `NIL` at the end.
     next: u16,
-    /// Seqno of the request packet, below 4096, and in the lower four bits the position in it.
-    place: u16,
+    /// Upper 12 bits: Seqno of the request packet. Lower 4 bits: position in that packet.
+    seqno_opnum: u16,
 }
 
 impl Read {
     /// Seqno of the request packet.
     pub(super) fn seqno(&self) -> u16 {
-        self.place >> 4
+        self.seqno_opnum >> 4
     }
 
     /// Position in the request packet.
     pub(super) fn opnum(&self) -> u8 {
-        (self.place & 0xf) as u8
+        (self.seqno_opnum & 0xf) as u8
     }
 }
 
-/// Reads of all transactions, in one pool: a list for each transaction and one of the free entries.
+/// Pool of the reads of all transactions. Each transaction has a list, and so have the free
+/// entries.
 pub(super) struct Reads<A: Slabs> {
     pool: A::Slab<Read>,
+    /// Head of the free list.
     free: u16,
 }
 
-/// The reads of one transaction, in order of arrival.
+/// List of the reads of one transaction, in the order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadList {
     pub(super) head: u16,
@@ -53,7 +57,7 @@ impl Default for ReadList {
 }
 
 impl<A: Slabs> Reads<A> {
-    /// A pool of `size` reads, below 65535.
+    /// Allocates a pool of `size` reads, fewer than 65535.
     pub(super) fn new(size: usize) -> Option<Self> {
         let mut pool = A::slab::<Read>(size)?;
         let mut free = NIL;
@@ -68,12 +72,12 @@ impl<A: Slabs> Reads<A> {
         self.pool.get(usize::from(index))
     }
 
-    /// The read after `index` in its transaction, `NIL` at the end.
+    /// Index of the read after `index` in its transaction; `NIL` at the end.
     pub(super) fn next(&self, index: u16) -> u16 {
         self.get(index).map_or(NIL, |read| read.next)
     }
 
-    /// Appends a read of a packet with a Seqno below 4096; whether there was room.
+    /// Appends a read to `list`. `seqno` must be below 4096. Returns false if the pool is used up.
     pub(super) fn push(
         &mut self,
         list: &mut ReadList,
@@ -91,7 +95,7 @@ impl<A: Slabs> Reads<A> {
             address,
             length,
             next: NIL,
-            place: (seqno << 4) | u16::from(opnum & 0xf),
+            seqno_opnum: (seqno << 4) | u16::from(opnum & 0xf),
         };
         match self.pool.get_mut(usize::from(list.tail)) {
             Some(tail) => tail.next = index,
@@ -110,8 +114,9 @@ impl<A: Slabs> Reads<A> {
         *list = ReadList::default();
     }
 
-    /// The reads, from `read` at `offset` on, that the next reply packet answers: how many of them,
-    /// the data bytes for each, and where the packet after it goes on.
+    /// Chooses the content of the next reply packet, from byte `offset` of read `read` on. Returns
+    /// the number of reads that it answers, the bytes of data for each, and read and offset at
+    /// which the packet after it continues.
     pub(super) fn reply_step(
         &self,
         limits: &Limits,
@@ -137,7 +142,8 @@ impl<A: Slabs> Reads<A> {
         Some((count, len, next, 0))
     }
 
-    /// Packets that answer the reads from `read` on; `None` when there are too many.
+    /// Number of packets of the reply to the reads from `read` on. `None` if they exceed
+    /// `limits.max_packets`.
     pub(super) fn reply_packets(&self, limits: &Limits, read: u16) -> Option<u16> {
         let (mut read, mut packets) = (read, 0u32);
         while let Some(first) = self.get(read) {

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Which packets of a request or reply have come [proto 4.1, 4.2].
+//! Received packets of a request or reply [proto 4.1, 4.2].
 
 use super::super::bitmap::SeqnoBitmaps;
 use super::super::slab::Slabs;
 use super::super::wire::TalHeader;
 use super::super::{DropReason, Report};
 
-/// Reception state of one transaction; its Seqnos are in a `SeqnoBitmaps` slot.
+/// Reception state of one transaction. A slot of `SeqnoBitmaps` has its Seqnos.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
-    /// Seqno of the eom packet + 1; 0 while eom has not been seen.
+    /// Number of packets: Seqno of the packet with `eom`, plus one. 0 until that packet arrives.
     num_packets: u16,
-    /// Highest Seqno seen + 1.
+    /// Highest received Seqno, plus one.
     end: u16,
-    /// Packets seen.
+    /// Number of packets received.
     count: u16,
 }
 
 impl Reception {
-    /// Whether `count` packets, of which `tal` is the first, or the last as to its eom, fit to what was seen. Changes
-    /// nothing.
+    /// Checks `count` packets with consecutive Seqnos against those received before. `tal` is the
+    /// header of the first packet, except for `eom`, which is that of the last one. Changes no
+    /// state.
+    ///
+    /// # Errors
+    ///
+    /// A rule of [proto 4.2] is broken.
     pub(super) fn check<A: Slabs>(
         &self,
         seqnos: &SeqnoBitmaps<A>,
@@ -53,7 +58,7 @@ impl Reception {
         })
     }
 
-    /// Notes packets that were checked.
+    /// Records packets that [`Self::check`] accepted.
     pub(super) fn take<A: Slabs>(
         &mut self,
         seqnos: &mut SeqnoBitmaps<A>,
@@ -70,7 +75,7 @@ impl Reception {
         }
     }
 
-    /// All packets have come.
+    /// Whether all packets arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.num_packets != 0 && self.count == self.num_packets
     }

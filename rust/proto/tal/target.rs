@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Target: transactions of the peer.
+//! Target: the peer's transactions.
 
 use super::super::bitmap::SeqnoBitmaps;
 use super::super::config::{Config, Extensions};
@@ -20,53 +20,57 @@ use super::reads::{ReadList, Reads, NIL};
 use super::reception::Reception;
 use super::Step;
 
-/// Where a transaction stands.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing has come of it.
+    /// No packet arrived. The first one moves the slot to `Open`.
     #[default]
     Closed,
-    /// Packets are coming.
+    /// Packets of the request arrive. The last one leads to `Answering` or, if the request has no
+    /// answer, to `Retired`; an error to `Failed`.
     Open,
-    /// Complete; replies are being sent or wait to be acknowledged.
+    /// The answer is being sent, or waits for acknowledgement, which leads to `Retired`.
+    /// `refuse_reply` leads to `Failed`.
     Answering,
-    /// Ended by an error that is to be sent or waits to be acknowledged.
+    /// A Transaction Error is to be sent, or waits for acknowledgement, which leads to `Retired`.
     Failed,
-    /// Nothing is left to do; waits for lower XIDs. `true`: ended by an error.
+    /// The transaction is over; `true` if it failed. When all lower XIDs have retired, `retire`
+    /// closes the slot.
     Retired(bool),
 }
 
-/// One transaction of the peer.
+/// A transaction of the peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transaction {
     xid: u16,
     state: State,
     opcode: u8,
     reception: Reception,
-    /// Data bytes placed.
+    /// Number of data bytes placed.
     bytes: u32,
+    /// Immediate to deliver when the request is complete.
     immediate: Option<Immediate>,
-    /// Answer to an atomic, kept for as long as it may have to be sent again [proto 4.15].
+    /// Original value of an atomic, stored for retransmissions of the response [proto 4.15].
     original: u64,
     reads: ReadList,
-    /// Read, and offset in it, that the next reply packet is for.
+    /// Pool index of the read that the next reply packet answers, and offset in that read in bytes.
     next_read: u16,
     next_offset: u32,
-    /// How the reply is cut.
+    /// Limits for the packets of the reply, fixed when the reply begins.
     limits: Option<Limits>,
-    /// Reply packets in all, and sent.
+    /// Number of reply packets in all, and of those sent.
     reply_packets: u16,
     reply_sent: u16,
     error: TransactionErrorOp,
     error_sent: bool,
-    /// In the queue of answers.
+    /// The XID is in `Target::answers`.
     queued: bool,
-    /// Packets of the answer that are sent and not acknowledged.
+    /// Number of packets of the answer that were sent and are not acknowledged.
     unacked: u16,
 }
 
 impl Transaction {
-    /// Its first packet has come.
+    /// Initialises the slot for the first packet of a transaction.
     fn begin<A: Slabs>(&mut self, seqnos: &mut SeqnoBitmaps<A>, index: u16, tal: &TalHeader) {
         seqnos.reset(index);
         *self = Self {
@@ -80,23 +84,26 @@ impl Transaction {
 
 /// Target window.
 ///
-/// The completed and retired bitmaps of the spec [proto 4.3] are the states of the slots: a slot's
-/// state is looked at once when the base reaches it.
+/// The states of the slots stand for the completed and retired bitmaps of the specification
+/// [proto 4.3]. The window reads the state of a slot once, when its base reaches it.
 pub(crate) struct Target<A: Slabs> {
     slots: Slots<A, Transaction>,
-    /// Seqnos of requests.
+    /// Received Seqnos of requests.
     seqnos: SeqnoBitmaps<A>,
     reads: Reads<A>,
-    /// Transactions with answers to send.
+    /// XIDs of transactions with packets of an answer to send.
     answers: Ring<A>,
+    /// Lowest XID that has not retired.
     next_acked_txid: u16,
-    /// XID of the Last NULL, once it has come.
+    /// XID of the peer's Last NULL, after its arrival.
     last_null: Option<u16>,
     window: u32,
+    /// The target accepts the extension opcodes.
     ext: bool,
+    /// Limits for the MTU that the connection was created with.
     limits: Limits,
-    /// Those for the packets that the path takes now.
-    narrow: Limits,
+    /// Limits for the present MTU of the path.
+    path_limits: Limits,
 }
 
 impl<A: Slabs> Target<A> {
@@ -114,13 +121,13 @@ impl<A: Slabs> Target<A> {
             window,
             ext: config.ext != Extensions::Off,
             limits: Limits::new(config),
-            narrow: Limits::new(config),
+            path_limits: Limits::new(config),
         })
     }
 
-    /// Cuts later answers into packets that are `less` bytes shorter than those that the connection began with.
-    pub(crate) fn shorten(&mut self, less: u32) {
-        self.narrow = self.limits.narrowed(less);
+    /// Makes packets of later replies `reduction` bytes shorter than the configured MTU.
+    pub(crate) fn reduce_mtu(&mut self, reduction: u32) {
+        self.path_limits = self.limits.reduced(reduction);
     }
 
     /// The ACK XID to send.
@@ -128,14 +135,14 @@ impl<A: Slabs> Target<A> {
         self.next_acked_txid.wrapping_sub(1)
     }
 
-    /// The peer's Last NULL is acknowledged, and with it everything before [proto 4.11].
+    /// Whether the peer's Last NULL, and so every transaction before it, has retired [proto 4.11].
     pub(crate) fn drained(&self) -> bool {
         self.last_null
             .is_some_and(|xid| xid_diff(self.next_acked_txid, xid) > 0)
     }
 
-    /// Takes a packet from the initiator. After `Err` nothing has changed, except that a transaction
-    /// with too many packets is refused.
+    /// Processes a packet from the initiator. `Err`: the packet breaks a rule and is dropped. The
+    /// state does not change then, except that a transaction with too many packets fails.
     pub(crate) fn receive<O: Owner>(
         &mut self,
         packet: &Packet<'_>,
@@ -152,12 +159,13 @@ impl<A: Slabs> Target<A> {
         };
         let index = self.slots.index(xid.into());
         let Some(slot) = self.slots.get_mut(xid.into()) else {
-            return Ok(Step::Swallowed);
+            return Ok(Step::Discarded);
         };
         let ahead = xid_diff(xid, self.next_acked_txid);
         if ahead < 0 && slot.xid == xid && slot.error_sent {
-            // Sent before the initiator knew of the error, and overtaken by that it knows.
-            return Ok(Step::Swallowed);
+            // The transaction failed and has retired. The initiator sent this packet before it
+            // received the error, and the acknowledgement of the error overtook it.
+            return Ok(Step::Discarded);
         }
         if ahead < 0 || i32::from(ahead) >= self.window as i32 {
             return Err(report(DropReason::XidOutOfWindow));
@@ -165,7 +173,7 @@ impl<A: Slabs> Target<A> {
         match slot.state {
             State::Closed => slot.begin(&mut self.seqnos, index, tal),
             State::Open | State::Failed => {}
-            State::Retired(true) => return Ok(Step::Swallowed),
+            State::Retired(true) => return Ok(Step::Discarded),
             State::Answering | State::Retired(false) => {
                 return Err(report(DropReason::XidCompleted));
             }
@@ -183,7 +191,8 @@ impl<A: Slabs> Target<A> {
             .reception
             .check(&self.seqnos, index, tal, 1, max_packets);
         if let Err(report) = check {
-            // The two ends disagree on the limit: without an answer the initiator would wait for ever.
+            // The two ends have different limits. Without an error the initiator would wait for
+            // ever.
             if report.reason == DropReason::SeqnoTooLarge && slot.state != State::Failed {
                 slot.state = State::Open;
                 self.fail(xid, tal.seqno, 0, Code::RESOURCES_PACKETS, owner, stats);
@@ -192,7 +201,7 @@ impl<A: Slabs> Target<A> {
         }
         slot.reception.take(&mut self.seqnos, index, tal, 1);
         if slot.state == State::Failed {
-            return Ok(Step::Swallowed);
+            return Ok(Step::Discarded);
         }
         slot.state = State::Open;
 
@@ -206,7 +215,8 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// Takes the packets of a run as one. `None` if anything is out of the ordinary; then nothing has changed.
+    /// Processes all packets of a run at once. Returns `None`, without a change of state, if the
+    /// run needs the checks of [`Self::receive`].
     pub(crate) fn receive_run<O: Owner>(
         &mut self,
         run: &Run<'_>,
@@ -239,7 +249,7 @@ impl<A: Slabs> Target<A> {
         match run.op() {
             Op::Write(write) => owner.write(write.address, data),
             Op::WriteExt(write) => owner.write(write.address, data),
-            Op::SendQpExt(send) => piece(&send, &mut data).and_then(|ext| {
+            Op::SendQpExt(send) => segment_ext(&send, &mut data).and_then(|ext| {
                 let segment = Segment {
                     xid,
                     seqno: tal.seqno,
@@ -268,7 +278,7 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// Ends a transaction with an error, because of a packet.
+    /// Fails a transaction because of a packet, and returns the step for that packet.
     fn refuse<O: Owner>(
         &mut self,
         xid: u16,
@@ -286,7 +296,8 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// Carries out the operations of a packet; an error comes with the position of its operation.
+    /// Carries out the operations of a packet, up to the first that fails. `Err` has the position
+    /// of that operation and its code.
     fn place<O: Owner>(
         &mut self,
         packet: &Packet<'_>,
@@ -317,7 +328,7 @@ impl<A: Slabs> Target<A> {
         Ok(())
     }
 
-    /// As [`Self::place`], of plain writes, the most frequent operations.
+    /// [`Self::place`] for plain writes, which are the most frequent operations.
     fn place_writes<O: Owner>(
         &mut self,
         packet: &Packet<'_>,
@@ -325,10 +336,10 @@ impl<A: Slabs> Target<A> {
         stats: &mut Stats,
     ) -> Result<(), (u8, Code)> {
         let (mut placed, mut bytes) = (0u8, 0usize);
-        let mut done = Ok(());
+        let mut result = Ok(());
         for (write, block) in packet.writes() {
             if let Err(code) = owner.write(write.address, block) {
-                done = Err((placed, code));
+                result = Err((placed, code));
                 break;
             }
             placed = placed.saturating_add(1);
@@ -339,10 +350,10 @@ impl<A: Slabs> Target<A> {
         }
         stats.rx_operations = stats.rx_operations.wrapping_add(placed.into());
         stats.rx_bytes = stats.rx_bytes.wrapping_add(bytes as u64);
-        done
+        result
     }
 
-    /// Carries out one operation; the number of data bytes that came with it.
+    /// Carries out one operation. Returns its number of data bytes.
     fn operation<O: Owner>(
         &mut self,
         tal: &TalHeader,
@@ -353,28 +364,27 @@ impl<A: Slabs> Target<A> {
     ) -> Result<usize, Code> {
         let (xid, seqno) = (tal.xid, tal.seqno);
         let slot = self.slots.get_mut(xid.into()).ok_or(Code::RESOURCES)?;
-        let alone = seqno == 0 && tal.eom && tal.num_ops == 1;
+        let only = seqno == 0 && tal.eom && tal.num_ops == 1;
         let segment = |qp, ext: Option<SegmentExt>, len| Segment {
             xid,
             seqno,
             opnum,
             qp,
             ext,
-            whole: alone
-                && ext.is_none_or(|ext| (ext.offset, ext.message_len as usize) == (0, len)),
+            whole: only && ext.is_none_or(|ext| (ext.offset, ext.message_len as usize) == (0, len)),
         };
         match op {
             Op::Read(read) => {
                 owner.read(read.address, read.length)?;
                 let (address, length) = (read.address, read.length);
-                let kept = self
+                let stored = self
                     .reads
                     .push(&mut slot.reads, address, length, seqno, opnum);
-                if !kept {
+                if !stored {
                     return Err(Code::RESOURCES_READS);
                 }
             }
-            // See `place_writes`.
+            // `place_writes` handles plain writes.
             Op::Write(_) => return Err(Code::MALFORMED),
             Op::Send(send) => owner.send(xid, send.key, send.offset, block)?,
             Op::SendQp(send) => owner.send_qp(segment(send.qp, None, block.len), block)?,
@@ -415,7 +425,7 @@ impl<A: Slabs> Target<A> {
             }
             Op::SendQpExt(send) => {
                 block.len = block.len.saturating_sub(send.flags.pad.into());
-                let ext = piece(&send, &mut block)?;
+                let ext = segment_ext(&send, &mut block)?;
                 owner.send_qp(segment(send.qp, Some(ext), block.len), block)?;
             }
             Op::Atomic(atomic) => {
@@ -430,7 +440,7 @@ impl<A: Slabs> Target<A> {
                     compare: atomic.compare,
                 })?;
             }
-            // `Opcode::is_reply` packets do not come here.
+            // Packets with these opcodes go to the initiator, see `Opcode::is_reply`.
             Op::TransactionError(_) | Op::ReadResponse(_) | Op::AtomicResponse(_) => {
                 return Err(Code::MALFORMED);
             }
@@ -439,10 +449,10 @@ impl<A: Slabs> Target<A> {
         Ok(block.len)
     }
 
-    /// Completes a transaction if all of its packets have come.
+    /// Completes a transaction if all of its packets arrived.
     fn finish<O: Owner>(&mut self, xid: u16, owner: &mut O) -> Result<Step, Code> {
         let Some(slot) = self.slots.get_mut(xid.into()) else {
-            return Ok(Step::Swallowed);
+            return Ok(Step::Discarded);
         };
         if !slot.reception.is_complete() {
             return Ok(Step::Partial);
@@ -457,7 +467,7 @@ impl<A: Slabs> Target<A> {
         match Opcode::from_u8(slot.opcode) {
             Some(Opcode::Read) => {
                 let head = slot.reads.head;
-                let (limits, packets) = self.cut_reply(head).ok_or(Code::RESOURCES_REPLY)?;
+                let (limits, packets) = self.reply_limits(head).ok_or(Code::RESOURCES_REPLY)?;
                 if let Some(slot) = self.slots.get_mut(xid.into()) {
                     slot.limits = Some(limits);
                 }
@@ -479,7 +489,8 @@ impl<A: Slabs> Target<A> {
         Ok(Step::Complete)
     }
 
-    /// Queues the answer to a complete request: `packets` packets, for reads from `read` on.
+    /// Queues the answer to a complete request. It has `packets` packets and begins with read
+    /// `read`.
     fn answer(&mut self, xid: u16, read: u16, packets: u16) {
         if let Some(slot) = self.slots.get_mut(xid.into()) {
             slot.state = State::Answering;
@@ -490,7 +501,7 @@ impl<A: Slabs> Target<A> {
         }
     }
 
-    /// Ends a transaction with an error, which is sent once [proto 4.6, 4.15].
+    /// Fails a transaction and tells the owner. A Transaction Error is sent [proto 4.6, 4.15].
     fn fail<O: Owner>(
         &mut self,
         xid: u16,
@@ -505,6 +516,7 @@ impl<A: Slabs> Target<A> {
         self.set_failed(xid, seqno, opnum, code);
     }
 
+    /// Moves a transaction to `Failed` and queues its Transaction Error.
     fn set_failed(&mut self, xid: u16, seqno: u16, opnum: u8, code: Code) {
         let Some(slot) = self.slots.get_mut(xid.into()) else {
             return;
@@ -522,7 +534,8 @@ impl<A: Slabs> Target<A> {
         }
     }
 
-    /// Replaces what is left of the answer to a read by an error. Whether it did.
+    /// Replaces the rest of the answer to a read by an error. Returns false if no answer to a read
+    /// is under way.
     pub(crate) fn refuse_reply(&mut self, xid: u16, code: Code) -> bool {
         let answering = |slot: &&Transaction| {
             let read = slot.opcode == Opcode::Read as u8;
@@ -539,12 +552,13 @@ impl<A: Slabs> Target<A> {
         true
     }
 
-    /// How the reads from `read` on are answered, and in how many packets; `None` when that are too many. The
-    /// peer has counted those of the length that the connection began with.
-    fn cut_reply(&self, read: u16) -> Option<(Limits, u16)> {
-        let narrow = self.reads.reply_packets(&self.narrow, read);
-        match narrow {
-            Some(packets) => Some((self.narrow, packets)),
+    /// Returns limits and number of packets for the reply to the reads from `read` on. `None` if
+    /// the reply has too many packets. If shorter packets would be too many, the reply uses packets
+    /// of the configured MTU, with which the peer computed that the reply fits.
+    fn reply_limits(&self, read: u16) -> Option<(Limits, u16)> {
+        let packets = self.reads.reply_packets(&self.path_limits, read);
+        match packets {
+            Some(packets) => Some((self.path_limits, packets)),
             None => Some((self.limits, self.reads.reply_packets(&self.limits, read)?)),
         }
     }
@@ -554,7 +568,7 @@ impl<A: Slabs> Target<A> {
         self.answers.peek().is_some()
     }
 
-    /// Takes the next packet of an answer.
+    /// Dequeues the next packet of an answer.
     pub(crate) fn next_packet(&mut self) -> Option<Content> {
         let xid = self.answers.peek()?;
         let slot = self.slots.get(xid.into())?;
@@ -591,13 +605,14 @@ impl<A: Slabs> Target<A> {
         Some(content)
     }
 
-    /// Takes up to `most` packets after this one, of an answer, if they are the next of all and of the same read: makes
-    /// of its header and content those of the last of them. Gives how many, and their bytes of data.
+    /// Dequeues up to `max` packets that follow the packet `tal`, `reply`, if they answer the same
+    /// read and are the next to send. Changes `tal` and `reply` to those of the last of them.
+    /// Returns their number and their bytes of data.
     pub(crate) fn follow(
         &mut self,
         tal: &mut TalHeader,
         reply: &mut ReplyPayload,
-        most: u16,
+        max: u16,
     ) -> (u16, u32) {
         let next = self.answers.peek().filter(|&xid| xid == reply.xid);
         let Some(slot) = next.and_then(|xid| self.slots.get_mut(xid.into())) else {
@@ -611,20 +626,20 @@ impl<A: Slabs> Target<A> {
         let Some(read) = self.reads.get(reply.read).filter(|_| same) else {
             return (0, 0);
         };
-        // The blocks of a read but the last are of one size.
-        let (block, left) = (reply.len, read.length.saturating_sub(offset));
-        let count = left.div_ceil(block.max(1)).min(most.into());
-        // CAST: `most` at most.
+        // All blocks of a read except the last have one size.
+        let (block, remaining) = (reply.len, read.length.saturating_sub(offset));
+        let count = remaining.div_ceil(block.max(1)).min(max.into());
+        // CAST: `count` is at most `max`, a `u16`.
         let count = count as u16;
         if count == 0 {
             return (0, 0);
         }
-        let bytes = block.saturating_mul(count.into()).min(left);
+        let bytes = block.saturating_mul(count.into()).min(remaining);
         let end = offset.saturating_add(bytes);
-        let others = block.saturating_mul(count.saturating_sub(1).into());
-        (reply.offset, reply.len) = (offset.saturating_add(others), bytes.saturating_sub(others));
+        let full = block.saturating_mul(count.saturating_sub(1).into());
+        (reply.offset, reply.len) = (offset.saturating_add(full), bytes.saturating_sub(full));
         reply.pad = pad(reply.len);
-        (slot.next_read, slot.next_offset) = match bytes == left {
+        (slot.next_read, slot.next_offset) = match bytes == remaining {
             true => (self.reads.next(reply.read), 0),
             false => (reply.read, end),
         };
@@ -639,7 +654,8 @@ impl<A: Slabs> Target<A> {
         (count, bytes)
     }
 
-    /// Header and content of a packet of an answer; `None` when it is not needed any more.
+    /// Builds Transaction header and payload of a packet of an answer. Returns `None` if the packet
+    /// is not needed any more.
     pub(crate) fn packet(&self, content: Content) -> Option<(TalHeader, Payload)> {
         let (Content::Reply { xid, .. } | Content::AtomicResponse { xid } | Content::Error { xid }) =
             content
@@ -694,6 +710,7 @@ impl<A: Slabs> Target<A> {
         }
     }
 
+    /// Payload of a packet of a reply.
     fn reply(&self, xid: u16, read: u16, count: u8, offset: u32) -> Option<ReplyPayload> {
         let first = self.reads.get(read)?;
         let limits = self.slots.get(xid.into())?.limits;
@@ -710,7 +727,7 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// The reads that a packet of a reply answers.
+    /// Returns the reads that a packet of a reply answers.
     pub(crate) fn reply_reads(&self, reply: &ReplyPayload) -> impl Iterator<Item = ReplyRead> + '_ {
         let (mut at, offset) = (reply.read, reply.offset);
         (0..reply.count).map_while(move |_| {
@@ -724,8 +741,8 @@ impl<A: Slabs> Target<A> {
         })
     }
 
-    /// A packet of an answer is acknowledged for good; whether that retired the transaction
-    /// [proto 4.15].
+    /// Records that a packet of an answer was acknowledged cumulatively. Returns true if that
+    /// retired the transaction [proto 4.15].
     pub(crate) fn acknowledged(&mut self, xid: u16) -> bool {
         let Some(slot) = self.slots.get_mut(xid.into()) else {
             return false;
@@ -760,17 +777,17 @@ impl<A: Slabs> Target<A> {
     }
 }
 
-/// The place in its message of a block whose pad is cut off; what is left of the block.
-fn piece(send: &SendQpExtOp, block: &mut Block) -> Result<SegmentExt, Code> {
-    let left = send
+/// Position in its message of a block without padding. Cuts the block at the end of the message.
+fn segment_ext(send: &SendQpExtOp, block: &mut Block) -> Result<SegmentExt, Code> {
+    let remaining = send
         .message_len
         .checked_sub(send.offset)
         .ok_or(Code::MALFORMED_LENGTH)? as usize;
-    // A pad of 15 leaves one byte of the smallest block: all of it is pad in an empty message.
-    if block.len > left && send.message_len > 0 {
+    // An empty message has a block of 16 bytes, of which the pad field covers only 15.
+    if block.len > remaining && send.message_len > 0 {
         return Err(Code::MALFORMED_LENGTH);
     }
-    block.len = block.len.min(left);
+    block.len = block.len.min(remaining);
     Ok(SegmentExt {
         offset: send.offset,
         message_len: send.message_len,

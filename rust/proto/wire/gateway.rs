@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! SUNH and UDP/IP stand for each other [proto 2.7].
+//! Conversion between SUNH and UDP/IP headers, at a gateway [proto 2.7].
 
 use super::Sunh;
 
-/// Where the range of dynamic UDP ports begins; the bits below it are a flow's entropy.
+/// First dynamic UDP port. The bits below it in a source port are the entropy of a flow.
 pub const DYNAMIC_PORTS: u16 = 0xc000;
 
-/// What the IP and UDP headers of a SUPERp packet say. Addresses are IPv6 or v4-mapped.
+/// Fields of the IP and UDP headers of a SUPERp packet. Addresses are IPv6 or IPv4-mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpIp {
     /// Source address.
     pub source: [u8; 16],
     /// Destination address.
     pub destination: [u8; 16],
-    /// Type of Service in IPv4.
+    /// Traffic Class; in IPv4 the Type of Service.
     pub traffic_class: u8,
-    /// Time to Live in IPv4.
+    /// Hop Limit; in IPv4 the Time to Live.
     pub hop_limit: u8,
-    /// 20 bits; 0 in IPv4, which has none.
+    /// Flow Label, 20 bits; 0 for IPv4, which has none.
     pub flow_label: u32,
     /// UDP source port.
     pub source_port: u16,
 }
 
-/// What the IP addresses of a SUPERp subnet's nodes have in common [proto 2.1].
+/// Common prefix of the IP addresses in a SUPERp subnet [proto 2.1].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
+    /// The prefix, with a host part of 0.
     base: [u8; 16],
-    /// The bits of the host part.
+    /// Mask of the host part in the low 16 bits of an address.
     host: u16,
 }
 
 impl Prefix {
-    /// The first `bits` bits of an address, of 32 for IPv4 and 128 for IPv6. `None` unless they leave
-    /// 1 to 16 bits, and these are 0.
+    /// Creates a prefix of `bits` bits, of 32 for IPv4 and 128 for IPv6. `None` unless the host
+    /// part has 1 to 16 bits, which are 0 in `base`.
     pub const fn new(base: [u8; 16], bits: u32) -> Option<Self> {
         let host = match Self::width(&base).saturating_sub(bits) {
             host_bits @ 1..=16 => u16::MAX >> (16 - host_bits),
@@ -46,7 +47,7 @@ impl Prefix {
         }
     }
 
-    /// Bits of an address.
+    /// Number of bits in an address: 32 for an IPv4-mapped one, else 128.
     const fn width(address: &[u8; 16]) -> u32 {
         match address {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => 32,
@@ -59,23 +60,23 @@ impl Prefix {
         self.base
     }
 
-    /// Its length, of 32 bits for IPv4 and 128 for IPv6.
+    /// Length of the prefix in bits, of 32 for IPv4 and 128 for IPv6.
     pub const fn bits(&self) -> u32 {
         Self::width(&self.base).saturating_sub(self.host_bits())
     }
 
-    /// Bits of the host part, 1 to 16.
+    /// Length of the host part in bits, 1 to 16.
     pub const fn host_bits(&self) -> u32 {
         self.host.count_ones()
     }
 
-    /// Whether it is a prefix of IPv4.
+    /// Whether this is an IPv4 prefix.
     pub const fn is_v4(&self) -> bool {
         Self::width(&self.base) == 32
     }
 
-    /// The uncompressed address of the node with this SUNH address; `None` if it has bits beyond
-    /// the host part.
+    /// Uncompressed IP address of the node with SUNH address `sunh`. `None` if `sunh` has bits
+    /// outside the host part.
     pub const fn address(&self, sunh: u16) -> Option<[u8; 16]> {
         if sunh & !self.host != 0 {
             return None;
@@ -87,7 +88,7 @@ impl Prefix {
         Some(address)
     }
 
-    /// The SUNH address of an address with this prefix; `None` for others.
+    /// SUNH address of an IP address. `None` if the address does not have this prefix.
     pub fn host(&self, address: &[u8; 16]) -> Option<u16> {
         let [.., high, low] = *address;
         let host = u16::from_be_bytes([high, low]) & self.host;
@@ -96,7 +97,7 @@ impl Prefix {
 }
 
 impl Sunh {
-    /// The headers of UDP/IP that stand for this one. `None` if an address does not fit.
+    /// Expands the header to those of UDP/IP. `None` if an address has bits outside the host part.
     pub fn to_udp_ip(&self, prefix: &Prefix) -> Option<UdpIp> {
         let label = self.flow_label & 0xfff;
         Some(UdpIp {
@@ -112,9 +113,9 @@ impl Sunh {
         })
     }
 
-    /// The header that stands for those of UDP/IP. `None` if an address has another prefix.
+    /// Compresses the headers of UDP/IP. `None` if an address does not have the prefix.
     pub fn from_udp_ip(udp: &UdpIp, prefix: &Prefix, next_header: u8) -> Option<Self> {
-        // A sender that leaves the label 0 tells its flows apart by port alone [RFC 6438].
+        // A sender that leaves the label 0 distinguishes flows by the port alone [RFC 6438].
         let entropy = match udp.flow_label {
             0 => udp.source_port.into(),
             label => label,
@@ -145,7 +146,7 @@ mod tests {
         [0xfd, 0x23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low]
     }
 
-    /// Of the golden packets, with a Traffic Class and a Hop Limit of its own.
+    /// Header of the golden packets, with another Traffic Class, Hop Limit and source.
     const SUNH: Sunh = Sunh {
         traffic_class: 0x2b,
         next_header: 253,
@@ -198,7 +199,7 @@ mod tests {
             traffic_class: 0x2b,
             hop_limit: 9,
             flow_label: 0,
-            // As in G7.
+            // The port of golden packet G7.
             source_port: 51900,
         };
         assert_eq!(SUNH.to_udp_ip(&prefix), Some(expanded));
@@ -210,7 +211,7 @@ mod tests {
             ..expanded
         };
         assert_eq!(SUNH.to_udp_ip(&prefix), Some(expanded));
-        // An address outside of the domain must not become one of somebody else.
+        // An address outside the subnet must not become that of another node.
         let narrow = Prefix::new(v6(0, 0), 120).unwrap();
         assert_eq!(SUNH.to_udp_ip(&narrow), None);
     }

@@ -24,16 +24,17 @@ pub use run::Run;
 pub use sunh::Sunh;
 pub use tal::TalHeader;
 
-/// Bytes of the Packet Delivery and Transaction headers together.
+/// Bytes of the Packet Delivery header and the Transaction header together.
 pub const FIXED_LEN: usize = PdlHeader::LEN + TalHeader::LEN;
 
-/// Most operations a packet can carry: the field has 4 bits.
+/// Largest number of operations in a packet: Num ops has 4 bits.
 pub const OPS_MAX: u8 = 15;
 
-/// Most bytes from the Packet Delivery header to the end of the last operation header.
+/// Largest number of bytes from the Packet Delivery header to the end of the operation headers.
 pub const HEADERS_MAX: usize = FIXED_LEN + OPS_MAX as usize * WriteExtOp::LEN;
 
-/// The same of a packet with one operation at most.
+/// Largest number of bytes from the Packet Delivery header to the end of the operation header of a
+/// packet with at most one operation.
 pub const ONE_OP_MAX: usize = FIXED_LEN + AtomicOp::LEN;
 
 /// Smallest data block, in bytes [proto 2.5].

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Operation codes and what follows from them alone [proto 2.4, 7].
+//! Operation codes and their properties [proto 2.4, 7].
 
-/// The operation codes this implementation can lay out.
+/// The operation codes that this implementation knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// No operation; with `eom` clear and Seqno 0 a pure ACK.
+    /// No operation. With `eom` clear and Seqno 0 the packet is a pure ACK.
     Noop = 0,
     /// Last request of a connection that is being shut down.
     LastNull = 1,
-    /// Failure of one operation, hence of its transaction.
+    /// Failure of an operation, and so of its transaction.
     TransactionError = 2,
     /// RMA Read request.
     Read = 8,
     /// RMA Write.
     Write = 9,
-    /// Data of an RMA Read.
+    /// Read response: data of an RMA Read.
     ReadResponse = 10,
-    /// Send to a receive context named by a key.
+    /// Send to the receive context that a key names.
     Send = 11,
-    /// Send to a queue pair, one message a transaction.
+    /// Send to a queue pair. The message is the transaction.
     SendQp = 12,
-    /// Write with exact length and immediate data (extension).
+    /// Write with length, and optional immediate data (extension).
     WriteExt = 0xc0,
     /// Send to a queue pair, segmented (extension).
     SendQpExt = 0xc1,
     /// Atomic operation on 64 bits (extension).
     Atomic = 0xc2,
-    /// Original value of an atomic (extension).
+    /// Atomic response: original value of an atomic (extension).
     AtomicResponse = 0xc3,
 }
 
 impl Opcode {
-    /// The code's meaning, or `None` when this implementation knows no layout for it.
+    /// Decodes an operation code. `None` if this implementation does not know it.
     pub const fn from_u8(code: u8) -> Option<Self> {
         Some(match code {
             0 => Self::Noop,
@@ -51,8 +51,8 @@ impl Opcode {
         })
     }
 
-    /// Bytes of one operation header. Blocks of atomics and their responses have a layout of their own
-    /// and count as part of the header.
+    /// Bytes of one operation header. The block of an atomic, or of its response, has fixed fields
+    /// and counts as part of the header.
     pub const fn header_len(self) -> usize {
         match self {
             Self::Noop | Self::LastNull => 0,
@@ -77,7 +77,7 @@ impl Opcode {
         )
     }
 
-    /// Whether the code is an extension, legal only on connections created with `ext`.
+    /// Whether the code is an extension [proto 7].
     pub const fn is_extension(self) -> bool {
         matches!(
             self,
@@ -85,14 +85,15 @@ impl Opcode {
         )
     }
 
-    /// Whether packets with this code, known or not, travel from target to initiator.
+    /// Whether packets with this code go from target to initiator: answers. Every unknown code is a
+    /// request [proto 4.13].
     pub const fn is_reply(code: u8) -> bool {
         code == Self::TransactionError as u8
             || code == Self::ReadResponse as u8
             || code == Self::AtomicResponse as u8
     }
 
-    /// Name for people.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Noop => "no-op",

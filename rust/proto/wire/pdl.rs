@@ -4,16 +4,17 @@
 /// A decoded Packet Delivery header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdlHeader {
-    /// Connection identifier at the receiver of the packet.
+    /// The receiver's connection identifier.
     pub dcid: u16,
-    /// Advertised receive window in packets, 1..=65536: the wire carries it minus one.
-    /// Values outside the range are clamped when written.
+    /// Advertised receive window (RWIN) in packets, 1..=65536. The wire has this value minus one.
+    /// [`Self::bytes`] clamps other values.
     pub window: u32,
     /// Packet sequence number.
     pub psn: u32,
-    /// Greatest PSN acknowledged, or in a NACK the PSN acknowledged out of order [proto 3.5].
+    /// All PSNs up to this one are acknowledged. In a NACK only this one is, selectively
+    /// [proto 3.5].
     pub ack_psn: u32,
-    /// Selective acknowledgements. Bit *i* stands for `ack_psn + 1 + i`; in a NACK for `ack_psn + i`.
+    /// SACK bitmap. Bit *i* stands for `ack_psn + 1 + i`, or in a NACK for `ack_psn + i`.
     pub sack: u32,
 }
 
@@ -21,7 +22,7 @@ impl PdlHeader {
     /// Bytes on the wire.
     pub const LEN: usize = 16;
 
-    /// Decodes a header. Every bit pattern is a header.
+    /// Decodes a header. Every bit pattern is valid.
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
         Self {
             dcid: u16::from_le_bytes([b[0], b[1]]),
@@ -39,7 +40,7 @@ impl PdlHeader {
             1..=0x1_0000 => self.window.wrapping_sub(1) as u16,
             _ => u16::MAX,
         };
-        // One number: from the bytes of each field the compiler would not make one.
+        // One integer, because the compiler does not merge the stores of the single fields.
         let all = self.dcid as u128
             | (window as u128) << 16
             | (self.psn as u128) << 32
@@ -48,7 +49,7 @@ impl PdlHeader {
         all.to_le_bytes()
     }
 
-    /// Whether the acknowledgement is a negative one: bit 0 of the bitmap is set [proto 3.5].
+    /// Whether the acknowledgement is a NACK: bit 0 of the SACK bitmap is set [proto 3.5].
     pub const fn is_nack(&self) -> bool {
         self.sack & 1 != 0
     }

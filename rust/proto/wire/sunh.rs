@@ -8,9 +8,9 @@ pub struct Sunh {
     pub traffic_class: u8,
     /// Protocol of the payload, from the IP protocol numbers.
     pub next_header: u8,
-    /// Hops left, 0..=15. Larger values are cut to 4 bits when written.
+    /// Hop Limit, 0..=15. [`Self::bytes`] writes the low 4 bits.
     pub hop_limit: u8,
-    /// Flow label, 0..=0xfff. Larger values are cut to 12 bits when written.
+    /// Flow Label, 0..=0xfff. [`Self::bytes`] writes the low 12 bits.
     pub flow_label: u16,
     /// Host part of the sender's address.
     pub source: u16,
@@ -22,7 +22,7 @@ impl Sunh {
     /// Bytes on the wire.
     pub const LEN: usize = 8;
 
-    /// Decodes a header. Every bit pattern is a header; a destination accepts Hop Limit 0 too.
+    /// Decodes a header. Every bit pattern is valid. A destination accepts Hop Limit 0.
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
         let hop_flow = u16::from_be_bytes([b[2], b[3]]);
         Self {
@@ -44,7 +44,7 @@ impl Sunh {
         [self.traffic_class, self.next_header, h0, h1, s0, s1, d0, d1]
     }
 
-    /// The header a forwarder sends on, or `None` when the packet must be discarded because its
+    /// Header that a forwarder sends on. `None` if the forwarder must drop the packet, because its
     /// Hop Limit is 0 or becomes 0 [proto 2.1].
     pub const fn forwarded(&self) -> Option<Self> {
         match self.hop_limit {

@@ -4,19 +4,19 @@
 /// A decoded Transaction header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TalHeader {
-    /// Last packet of the request or reply.
+    /// End of message: the packet is the last of its request or answer.
     pub eom: bool,
     /// The sender accepts the extension opcodes [proto 7].
     pub ext: bool,
-    /// Operation headers in the packet, 0..=15.
+    /// Number of operation headers in the packet, 0..=15.
     pub num_ops: u8,
     /// Operation code of all operations in the packet, see [`super::Opcode`].
     pub opcode: u8,
-    /// Number of the packet in its request or reply, from 0.
+    /// Number of the packet in its request or answer, from 0.
     pub seqno: u16,
-    /// Transaction identifier; in a reply that of the request.
+    /// Transaction identifier. An answer has that of its request.
     pub xid: u16,
-    /// Greatest XID completed by the sender of this packet as a target.
+    /// ACK XID: all transactions up to this one have retired at the sender as a target.
     pub ack_xid: u16,
 }
 
@@ -24,7 +24,7 @@ impl TalHeader {
     /// Bytes on the wire.
     pub const LEN: usize = 8;
 
-    /// Decodes a header. Every bit pattern is a header; the other reserved bits are ignored.
+    /// Decodes a header. Every bit pattern is valid. Reserved bits are ignored.
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
         Self {
             eom: b[0] & 0x80 != 0,
@@ -50,7 +50,7 @@ impl TalHeader {
         all.to_le_bytes()
     }
 
-    /// Whether the packet carries nothing but acknowledgements [proto 3.10].
+    /// Whether the packet carries only acknowledgements [proto 3.10].
     pub const fn is_pure_ack(&self) -> bool {
         self.opcode == 0 && self.num_ops == 0 && !self.eom && self.seqno == 0
     }

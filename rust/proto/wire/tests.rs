@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Golden packets [proto 9]: from the SUNH header, or from the UDP payload, to the end of the frame.
+//! Golden packets [proto 9]: from the SUNH header, or from the UDP payload, to the end of the
+//! frame.
 
 use super::*;
 use crate::proto::{DropReason, Payload, ReplyPayload, ReplyRead, ReqOp, RequestPayload, Transmit};
@@ -99,7 +100,7 @@ fn request(op: ReqOp, xid: u16, count: u16, len: u32) -> Payload {
     })
 }
 
-/// Checks a golden packet both ways. `padding`: what Ethernet adds behind it.
+/// Checks that a golden packet is parsed and written. `padding`: bytes that Ethernet appends.
 fn golden(
     bytes: &[u8],
     padding: usize,
@@ -140,7 +141,7 @@ fn golden(
         assert_eq!(packet.block(index), Some(block));
     }
     assert_eq!(packet.block(if data > 0 { ops.len() } else { 0 }), None);
-    // Headers alone suffice, and one byte fewer does not.
+    // The headers are enough to parse the packet; one byte less is not.
     assert!(Packet::parse(&bytes[..len], frame.len()).is_ok());
     assert_eq!(
         Packet::parse(&bytes[..len - 1], frame.len()).unwrap_err(),
@@ -148,7 +149,7 @@ fn golden(
     );
     assert_eq!(transmit.emit(&mut out[..len - 1], read, |_| 0), None);
 
-    // SUPERp-lite leaves the Packet Delivery header out, and nothing else [proto 6].
+    // A SUPERp-lite packet differs only in that it has no Packet Delivery header [proto 6].
     let frame = &frame[PdlHeader::LEN..];
     let packet = Packet::parse_lite(frame, frame.len()).unwrap();
     assert_eq!((*packet.pdl(), *packet.tal()), (PdlHeader::default(), tal));
@@ -343,12 +344,12 @@ fn g8_last_null_with_a_window_of_one() {
 
 #[test]
 fn window_is_told_as_what_is_above_one() {
-    let told = |window| {
+    let encoded = |window| {
         let b = pdl(0, window, 0, 0, 0).bytes();
         u16::from_le_bytes([b[2], b[3]])
     };
     let windows = [0, 1, 2, 0x1_0000, 0x1_0001, u32::MAX];
-    assert_eq!(windows.map(told), [0, 0, 1, 0xffff, 0xffff, 0xffff]);
+    assert_eq!(windows.map(encoded), [0, 0, 1, 0xffff, 0xffff, 0xffff]);
 }
 
 #[test]
@@ -513,9 +514,9 @@ fn block_of_15_bytes_is_short() {
     };
     assert!(!short(&G5));
     assert!(short(&G5[..47]));
-    // No block at all.
+    // The packet has no block.
     assert!(short(&G5[..32]));
-    // A Read has none to have.
+    // A Read needs no block.
     assert!(!short(&G2));
 }
 
@@ -536,7 +537,7 @@ fn number_of_operations_must_fit_the_opcode() {
     assert_eq!(refused(&error), Malformed::NumOps);
     error[16] = 0x82;
     assert_eq!(refused(&error), Malformed::NumOps);
-    // So are an atomic and its response.
+    // An atomic and its response are one operation in one packet, too.
     for opcode in [0xc2, 0xc3] {
         for first in [0x80, 0x82, 0x8f, 0x01] {
             let mut atomic = G7[..24].to_vec();
@@ -558,7 +559,7 @@ fn packet_cut_inside_its_headers_is_refused() {
             assert_eq!(refused(&bytes[..len]), Malformed::TooShort);
         }
     }
-    // With data: refused, or cut to blocks that are short.
+    // A packet with data is refused, or has short blocks.
     for bytes in [&G3[..], &G4, &G5, &G7] {
         for len in 0..bytes.len() {
             let packet = Packet::parse(&bytes[..len], len);

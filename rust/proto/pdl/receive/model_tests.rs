@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The receive window against a model that keeps everything in sets.
+//! Compares the receive window with a model that stores everything in sets.
 
 use super::super::super::prop;
 use super::super::super::slab::test::Heap;
@@ -8,15 +8,15 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// PSNs are counted from the first, without wrap.
+/// The model counts PSNs from 0, without wrap.
 struct Model {
     window: u64,
     ordered: bool,
     received: BTreeSet<u64>,
-    /// Of an ordered window: what came with content and is not delivered.
+    /// Packets with content of an ordered window that arrived and are not delivered.
     held: BTreeSet<u64>,
     next_deliver: u64,
-    /// Came with content, and no acknowledgement has named it.
+    /// Packets with content that arrived and that no acknowledgement has named.
     unnamed: BTreeSet<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Model {
         at_once
     }
 
-    /// What the bitmap of an ordinary ACK reaches is named by it.
+    /// Removes from `unnamed` what the bitmap of an ordinary ACK names.
     fn named(&mut self) {
         let reach = self.base() + 32;
         self.unnamed.retain(|&psn| psn >= reach);
@@ -76,8 +76,9 @@ impl Model {
 proptest! {
     #![proptest_config(prop::config())]
 
-    /// Classes, acknowledgements, what is held and its release are those of the model; NACKs name only
-    /// what has come, and in the end all that no ACK reaches [proto 3.4, 3.5, 3.8, 3.9].
+    /// Classes, acknowledgements, held packets and their release equal those of the model. NACKs
+    /// name only packets that arrived, and in the end all that no ordinary ACK names
+    /// [proto 3.4, 3.5, 3.8, 3.9].
     #[test]
     fn receive_window_is_that_of_the_model(
         window in prop_oneof![Just(16u32), Just(33), 34..200u32, Just(1024)],
@@ -136,19 +137,19 @@ proptest! {
                 let psn = u64::from(psn.wrapping_sub(start));
                 prop_assert!(psn >= base + 32 && bits & 1 != 0);
                 prop_assert_eq!(bits, model.bits(psn));
-                // Nothing is passed over.
+                // The NACK skips no unnamed PSN.
                 prop_assert!(model.unnamed.first().is_none_or(|&lowest| lowest >= psn));
                 model.unnamed.retain(|&other| other >= psn + 32);
-                subject.nacked(wire(psn));
+                subject.nack_sent(wire(psn));
             }
         }
-        let mut left = 0;
+        let mut nacks = 0;
         while let Some((psn, _)) = subject.nack() {
             let psn = u64::from(psn.wrapping_sub(start));
             model.unnamed.retain(|&other| !(psn..psn + 32).contains(&other));
-            subject.nacked(wire(psn));
-            left += 1;
-            prop_assert!(left <= window / 32 + 1, "there is no end of NACKs");
+            subject.nack_sent(wire(psn));
+            nacks += 1;
+            prop_assert!(nacks <= window / 32 + 1, "there is no end of NACKs");
         }
         prop_assert!(model.unnamed.is_empty());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The acknowledged part of the send window against a model that keeps it in a set.
+//! Compares the acknowledged part of the send window with a model that stores it in a set.
 
 use super::super::super::prop;
 use super::super::super::slab::test::Heap;
@@ -10,13 +10,13 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Packets to send.
+    /// Sends this number of packets.
     Send(u32),
-    /// ACK PSN, from the lowest that is unacknowledged; bitmap; window.
+    /// Receives an ACK: ACK PSN relative to the lowest unacknowledged PSN, bitmap, window.
     Ack(i32, u32, u32),
-    /// Retransmission of what is lost, after this time in ms.
+    /// Retransmits lost packets after this time in ms.
     Resend(u64),
-    /// Another lane.
+    /// Sets the lane.
     Lane(u8),
 }
 
@@ -39,9 +39,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(prop::config())]
 
-    /// What ACKs and NACKs acknowledge is the union of what they name among what was sent; the base
-    /// follows the ACK PSN of ACKs only; contents are told once, in order; what is acknowledged is not
-    /// sent again [proto 3.2, 3.4, 3.5, 3.7].
+    /// ACKs and NACKs acknowledge the union of the packets that they name, as far as these were
+    /// sent. The base follows the ACK PSN of ACKs only. Each content is acknowledged once, in
+    /// order. No acknowledged packet is retransmitted [proto 3.2, 3.4, 3.5, 3.7].
     #[test]
     fn acknowledged_is_what_the_model_says(
         size in prop_oneof![Just(16u32), Just(33), Just(100), Just(1024)],
@@ -66,7 +66,7 @@ proptest! {
                 Step::Send(count) => {
                     for _ in 0..count {
                         let room = window.saturating_sub((next - base) as u32);
-                        // The last slot is for news, and there are none here.
+                        // The ACK PSN never gets newer here, so the last slot stays free.
                         let expected = next == base || room >= 2;
                         prop_assert_eq!(subject.has_room(0), expected);
                         if !expected {
@@ -92,10 +92,10 @@ proptest! {
                     let check = subject.check_ack(&pdl);
                     prop_assert_eq!(check, expected);
                     let Ok(check) = check else { continue };
-                    let mut told = Vec::new();
-                    subject.acknowledge(now, check, &pdl, |content| told.push(content));
+                    let mut contents = Vec::new();
+                    subject.acknowledge(now, check, &pdl, |content| contents.push(content));
                     if check == AckCheck::Stale {
-                        prop_assert!(told.is_empty());
+                        prop_assert!(contents.is_empty());
                         continue;
                     }
                     let ack = base.wrapping_add_signed(at);
@@ -114,7 +114,7 @@ proptest! {
                     let expected: Vec<Content> = (before..base)
                         .map(|psn| Content::Request { xid: psn as u16, seqno: 7 })
                         .collect();
-                    prop_assert_eq!(told, expected);
+                    prop_assert_eq!(contents, expected);
                 }
                 Step::Lane(lane) => subject.set_lane(lane),
                 Step::Resend(ms) => {
@@ -123,7 +123,7 @@ proptest! {
                     let mut count = 0;
                     while let Some((psn, content, cause)) = subject.next_lost(now) {
                         let at = base + u64::from(psn.wrapping_sub(wire(base)));
-                        // The timer repeats the base, whatever is known of it: it asks for an ACK.
+                        // The timer retransmits even an acknowledged base, to ask for an ACK.
                         let asks = at == base && cause == Cause::Timeout;
                         prop_assert!(at < next && (asks || !acked.contains(&at)));
                         prop_assert_eq!(content, Content::Request { xid: at as u16, seqno: 7 });

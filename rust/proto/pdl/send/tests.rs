@@ -37,7 +37,7 @@ fn ack(ack_psn: u32, sack: &[u32]) -> PdlHeader {
     }
 }
 
-/// Takes an acknowledgement; the number of PSNs acknowledged for good.
+/// Processes an acknowledgement. Returns the number of PSNs that the base passed.
 fn take(window: &mut SendWindow<Heap>, now: u64, pdl: &PdlHeader) -> usize {
     let mut count = 0;
     let check = window.check_ack(pdl).unwrap();
@@ -45,7 +45,7 @@ fn take(window: &mut SendWindow<Heap>, now: u64, pdl: &PdlHeader) -> usize {
     count
 }
 
-/// What is selectively acknowledged, relative to the base.
+/// The selectively acknowledged PSNs, relative to the base.
 fn acked(window: &SendWindow<Heap>) -> Vec<u32> {
     let base = window.unacked_spsn();
     (0..window.outstanding())
@@ -53,7 +53,7 @@ fn acked(window: &SendWindow<Heap>) -> Vec<u32> {
         .collect()
 }
 
-/// Retransmits everything that may be at `now`; the PSNs.
+/// Retransmits everything that is due at `now`. Returns the PSNs.
 fn retransmit(window: &mut SendWindow<Heap>, now: u64) -> Vec<u32> {
     let mut psns = Vec::new();
     while let Some((psn, content, _)) = window.next_lost(now) {
@@ -98,7 +98,7 @@ fn ack_psn_is_valid_from_one_below_the_window_to_the_last_sent() {
         assert_eq!(window.check_ack(&ack(psn(1), &[])), Ok(AckCheck::Ack));
         assert_eq!(window.check_ack(&ack(psn(7), &[])), Ok(AckCheck::Ack));
         assert_eq!(window.check_ack(&ack(psn(8), &[])), Err(()));
-        // A NACK outside the window is without information.
+        // A NACK outside the window has no information.
         assert_eq!(window.check_ack(&ack(psn(1), &[0])), Ok(AckCheck::Stale));
         assert_eq!(window.check_ack(&ack(psn(2), &[0])), Ok(AckCheck::Nack));
         assert_eq!(window.check_ack(&ack(psn(7), &[0])), Ok(AckCheck::Nack));
@@ -168,7 +168,7 @@ fn received_window_limits_new_packets_only() {
     );
     assert_eq!(window.outstanding(), 2);
     assert!(window.has_room(5));
-    // More than the own window is not taken.
+    // The local window limits that of the peer.
     take(&mut window, MS, &ack(9, &[]));
     assert_eq!(window.window, 32);
 }
@@ -209,7 +209,7 @@ fn hole_is_resent_when_three_later_packets_arrived() {
     assert_eq!(retransmit(&mut window, MS), []);
     take(&mut window, MS, &ack(0, &[1, 2, 3]));
     assert_eq!(retransmit(&mut window, MS), [1]);
-    // Once: by the same evidence not again.
+    // More evidence does not retransmit it again.
     take(&mut window, MS, &ack(0, &[1, 2, 3, 4, 5]));
     assert_eq!(retransmit(&mut window, MS), []);
 }
@@ -270,7 +270,7 @@ fn where_reordering_was_seen_only_age_counts() {
     assert_eq!(window.deadline(true), Some(guard));
     window.expire(guard, true, false);
     assert_eq!(retransmit(&mut window, guard), [3, 4, 5, 6, 7, 8, 9, 10]);
-    // In time it is forgotten.
+    // After REORDER_MEMORY the path counts as in order again.
     take(&mut window, 2 * MS, &ack(29, &[]));
     let later = 3 * REORDER_MEMORY;
     send(&mut window, later, 10);
@@ -287,9 +287,10 @@ fn what_another_lane_brought_earlier_is_evidence_by_age_only() {
     let later: Vec<u32> = (8..16).collect();
     take(&mut window, MS, &ack(u32::MAX, &later));
     assert_eq!(retransmit(&mut window, MS), []);
-    let overdue = window.rtt.overdue();
-    assert_eq!(window.deadline(true), Some(overdue));
-    // 5 overtook those before it by their own lane. That it was late itself tells of no reordering there.
+    let rto = window.rtt.base_rto();
+    assert_eq!(window.deadline(true), Some(rto));
+    // 5 overtook the packets before it in its own lane. Its own lateness is no reordering in that
+    // lane.
     let later: Vec<u32> = [5].into_iter().chain(8..16).collect();
     take(&mut window, MS, &ack(u32::MAX, &later));
     assert_eq!(retransmit(&mut window, MS), [0, 1, 2]);
@@ -298,9 +299,9 @@ fn what_another_lane_brought_earlier_is_evidence_by_age_only() {
     assert_eq!(window.deadline(true), Some(guard));
     window.expire(guard, true, false);
     assert_eq!(retransmit(&mut window, guard), [3, 4]);
-    let overdue = window.rtt.overdue();
-    window.expire(overdue, true, false);
-    assert_eq!(retransmit(&mut window, overdue), [6, 7]);
+    let rto = window.rtt.base_rto();
+    window.expire(rto, true, false);
+    assert_eq!(retransmit(&mut window, rto), [6, 7]);
 }
 
 #[test]
@@ -312,7 +313,7 @@ fn lanes_are_told_apart_by_their_low_three_bits() {
         send(&mut window, 0, 3);
         take(&mut window, MS, &ack(u32::MAX, &[1, 2, 3]));
         assert_eq!(retransmit(&mut window, MS), resent, "{lane}");
-        // Of lane 7 too what is missing is noticed.
+        // A loss in lane 7 is detected, too.
         send(&mut window, MS, 4);
         take(&mut window, 2 * MS, &ack(u32::MAX, &[1, 2, 3, 5, 6, 7]));
         assert_eq!(retransmit(&mut window, 2 * MS), [4], "{lane}");
@@ -352,7 +353,7 @@ fn late_arrival_of_what_was_lost_tells_of_reordering_unless_the_timer_took_it_fo
         } else {
             take(&mut window, now, &ack(u32::MAX, &[1, 2, 3]));
         }
-        // Before it could be sent again.
+        // The ACK arrives before the retransmission.
         take(&mut window, now + 1, &ack(3, &[]));
         take(&mut window, now + 2, &ack(3, &[1, 2, 3]));
         assert_eq!(retransmit(&mut window, now + 2), resent);
@@ -363,7 +364,7 @@ fn late_arrival_of_what_was_lost_tells_of_reordering_unless_the_timer_took_it_fo
 fn full_window_has_no_holes_beyond_its_end() {
     let mut window = window(64, 0);
     send(&mut window, 0, 64);
-    // 60 and 62 arrived, and of what is before 60 nothing is known.
+    // 60 and 62 arrived. The NACK says nothing about the packets before 60.
     let mut resent = Vec::new();
     for now in 1..10 {
         take(&mut window, now * MS, &ack(60, &[0, 2]));
@@ -377,7 +378,7 @@ fn full_window_has_no_holes_beyond_its_end() {
 fn nothing_is_inferred_about_what_the_bitmap_cannot_name() {
     let mut window = window(128, 0);
     send(&mut window, 0, 100);
-    // 0 and 1 are lost, the rest arrives; only 31 of it can be told.
+    // 0 and 1 are lost, the rest arrives. A SACK can name only 31 of the rest.
     let all: Vec<u32> = (2..32).collect();
     take(&mut window, MS, &ack(u32::MAX, &all));
     assert_eq!(retransmit(&mut window, MS), [0, 1]);
@@ -403,7 +404,7 @@ fn nack_tells_of_holes_among_what_it_names_and_of_nothing_else() {
     let psn = |offset: u32| (u32::MAX - 50).wrapping_add(offset);
     send(&mut window, 0, 200);
     let after_hole: Vec<u32> = (1..32).collect();
-    // 100 and 103 arrived, and all from 160 on; of the others between nothing is known.
+    // 100 and 103 arrived, and all from 160 on. Nothing names the others in between.
     take(
         &mut window,
         MS,
@@ -422,7 +423,7 @@ fn nack_tells_of_holes_among_what_it_names_and_of_nothing_else() {
     take(&mut window, 2 * MS, &ack(psn(100), &[0, 3]));
     resent.extend(retransmit(&mut window, 2 * MS));
     assert_eq!(resent, missing[..16]);
-    // The base is lost for an ordinary ACK names it as missing.
+    // The base is lost, because an ordinary ACK names it as missing.
     take(&mut window, 3 * MS, &ack(psn(u32::MAX), &after_hole));
     assert_eq!(retransmit(&mut window, 3 * MS)[0], psn(0));
 }
@@ -465,7 +466,7 @@ fn timeout_of_a_pure_ack_resends_the_request_that_was_sent_the_longest_ago() {
     for now in [1, 2] {
         send(&mut window, now * MS, 1);
     }
-    // The second time 1 was sent with the pure ACK, and comes for that.
+    // The second time 1 is retransmitted because it was sent together with the pure ACK.
     for resent in [&[0, 1][..], &[0, 2, 1]] {
         let at = window.deadline(false).unwrap();
         assert!(window.expire(at, false, false));
@@ -522,7 +523,7 @@ fn progress_restarts_the_timer() {
     take(&mut window, 30 * MS, &ack(4, &[]));
     let at = window.deadline(false).unwrap();
     assert_eq!(at, 30 * MS + window.rtt.rto());
-    // An ACK without news does not.
+    // An ACK without news does not restart it.
     take(&mut window, 35 * MS, &ack(4, &[]));
     assert_eq!(window.deadline(false), Some(at));
 }
@@ -562,7 +563,7 @@ fn packets_that_only_a_filled_hole_lets_be_acknowledged_are_not_measured() {
     let all: Vec<u32> = (1..32).collect();
     take(&mut window, MS, &ack(u32::MAX, &all));
     assert_eq!(retransmit(&mut window, MS), [0]);
-    // 32 to 59 came long ago, but no ACK could tell.
+    // 32 to 59 arrived long ago, but no ACK could name them.
     take(&mut window, 40 * MS, &ack(59, &[]));
     assert_eq!(window.rtt.srtt(), MS);
 }
@@ -693,7 +694,7 @@ fn base_carries_an_ack_only_when_its_own_is_overdue() {
     let mut window = window(16, 0);
     assert_eq!(window.overdue_base(u64::MAX), None);
     send(&mut window, 7, 16);
-    let at = 7 + window.rtt.overdue();
+    let at = 7 + window.rtt.base_rto();
     assert_eq!(window.overdue_base(at - 1), None);
     let expected = (0, request(0), Cause::FullWindow);
     assert_eq!(window.overdue_base(at), Some(expected));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! How any request is cut, in any configuration.
+//! Division of random requests into packets, in random configurations.
 
 use super::super::super::prop;
 use super::*;
@@ -41,9 +41,10 @@ fn op() -> impl Strategy<Value = ReqOp> {
 proptest! {
     #![proptest_config(prop::config())]
 
-    /// A request is cut into packets that fit the MTU, in blocks that are equal but for the last, of 16
-    /// bytes at least, that are all of its data; or it is refused for a limit that it exceeds. A reply to
-    /// a read is cut into as many packets as was said [proto 2.5, 2.6, 4.10, 4.14].
+    /// A request is divided into packets that fit the MTU. Its blocks are equal except for the
+    /// last, have at least 16 bytes, and hold all of its data. Otherwise the request is refused for
+    /// a limit that it exceeds. The reply to a read has the computed number of packets
+    /// [proto 2.5, 2.6, 4.10, 4.14].
     #[test]
     fn any_request_is_cut_by_the_rules(
         mtu in prop_oneof![128..600u32, 128..9000u32, 128..=65_535u32],
@@ -139,7 +140,7 @@ proptest! {
         prop_assert!(each >= 16 || packets > 1);
     }
 
-    /// The largest request there may be is cut, one byte more is refused.
+    /// A request of the largest length is accepted. One byte more is refused.
     #[test]
     fn longest_request_is_the_longest(
         mtu in 128..9000u32,
@@ -162,7 +163,8 @@ proptest! {
         }
     }
 
-    /// So many operations as a packet takes fit into one, with a legal reply to reads; one more does not.
+    /// As many operations as `per_packet` returns fit one packet, and for reads one reply. One more
+    /// does not fit.
     #[test]
     fn operations_of_a_packet_are_as_many_as_fit(
         mtu in 128..9000u32,

@@ -3,7 +3,7 @@ use super::*;
 
 fn limits(mtu: u32, max_packets: u32) -> Limits {
     Limits {
-        room: mtu - FIXED_LEN as u32,
+        payload_max: mtu - FIXED_LEN as u32,
         lite: false,
         max_packets,
         max_ops: 8,
@@ -38,14 +38,14 @@ fn send_ext(offset: u32, message_len: u32) -> ReqOp {
     }
 }
 
-/// Data bytes of each packet.
+/// Bytes of data in each packet.
 fn blocks(layout: &Layout, len: u32) -> alloc::vec::Vec<u32> {
-    let mut left = len;
+    let mut remaining = len;
     (0..layout.packets)
         .map(|packet| {
             let last = packet + 1 == layout.packets;
-            let bytes = if last { left } else { layout.block };
-            left -= bytes;
+            let bytes = if last { remaining } else { layout.block };
+            remaining -= bytes;
             bytes
         })
         .collect()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The packets of a transaction against a model that keeps their Seqnos in a set.
+//! Compares the reception of a transaction's packets with a model that stores their Seqnos in a
+//! set.
 
 use super::super::super::prop;
 use super::super::super::slab::test::Heap;
@@ -10,9 +11,10 @@ use proptest::prelude::*;
 proptest! {
     #![proptest_config(prop::config())]
 
-    /// Packets that follow one another, of which the last may have `eom`, are taken if their Seqnos are new, below the
-    /// limit and not beyond that of `eom`, and their `eom` is the first and not below a Seqno seen; the transaction is
-    /// complete with all of 0 to that of `eom` [proto 4.1, 4.2].
+    /// Consecutive packets, of which the last may have `eom`, are accepted if their Seqnos are new,
+    /// below the limit and not beyond that of `eom`. Their `eom` must be the first and not below a
+    /// received Seqno. The transaction is complete with all Seqnos from 0 to that of `eom`
+    /// [proto 4.1, 4.2].
     #[test]
     fn reception_is_that_of_the_model(
         max_packets in prop_oneof![1..12u32, Just(100), Just(4096)],

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Atomic header (extension): 16 bytes, and its block of 16 [proto 7].
+//! Atomic header (extension): 16 bytes, with a block of 16 bytes [proto 7].
 
-/// What is done to 64 bits of remote memory. They are little endian, as are the operands.
+/// Kind of an atomic on 64 bits of remote memory. Memory and operands are little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AtomicKind {
-    /// Adds the operand, modulo 2^64.
+    /// Adds the operand to the value, modulo 2^64.
     FetchAdd = 1,
-    /// Replaces by the operand what equals the comparand.
+    /// Replaces the value by the operand, if it equals the comparand.
     CompareSwap = 2,
-    /// Replaces by the operand.
+    /// Replaces the value by the operand.
     Swap = 3,
 }
 
 impl AtomicKind {
-    /// The kind that the wire calls `kind`.
+    /// Decodes the kind field. `None` if the kind is unknown.
     pub const fn from_u8(kind: u8) -> Option<Self> {
         Some(match kind {
             1 => Self::FetchAdd,
@@ -24,7 +24,7 @@ impl AtomicKind {
         })
     }
 
-    /// What becomes of `original`.
+    /// Returns the new value for the original value.
     pub const fn apply(self, original: u64, operand: u64, compare: u64) -> u64 {
         match self {
             Self::FetchAdd => original.wrapping_add(operand),
@@ -34,21 +34,21 @@ impl AtomicKind {
     }
 }
 
-/// One atomic operation. Its block has a fixed layout and is part of this header.
+/// An atomic operation. Its block has fixed fields and counts as part of the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicOp {
     /// RMA address of the 8 bytes.
     pub address: u64,
-    /// See [`AtomicKind::from_u8`].
+    /// Kind, see [`AtomicKind::from_u8`].
     pub kind: u8,
-    /// What is added or put in place.
+    /// The value to add or to store.
     pub operand: u64,
-    /// What compare and swap expects; of no meaning to others.
+    /// The value that compare and swap expects. Other kinds ignore it.
     pub compare: u64,
 }
 
 impl AtomicOp {
-    /// Bytes on the wire.
+    /// Bytes on the wire, the block included.
     pub const LEN: usize = 32;
 
     /// Decodes a header and its block.

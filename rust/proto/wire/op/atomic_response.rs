@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Atomic response header (extension): 16 bytes, and its block of 16 [proto 7].
+//! Atomic response header (extension): 16 bytes, with a block of 16 bytes [proto 7].
 
-/// What was in memory before an atomic.
+/// The value in memory before an atomic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicResponseOp {
     /// Seqno of the *request* packet.
@@ -13,7 +13,7 @@ pub struct AtomicResponseOp {
 }
 
 impl AtomicResponseOp {
-    /// Bytes on the wire.
+    /// Bytes on the wire, the block included.
     pub const LEN: usize = 32;
 
     /// Decodes a header and its block.

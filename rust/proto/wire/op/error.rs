@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Transaction Error header: 8 bytes.
 
-/// Names the request's operation that failed, and why.
+/// The operation of the request that failed, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionErrorOp {
     /// Seqno of the request packet.

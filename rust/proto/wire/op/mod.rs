@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Operation headers, little endian, packed back to back [proto 2.4, 7].
 //!
-//! Later headers of a packet are only 4-byte aligned, so each is read from explicit bytes.
+//! From the second operation of a packet on, a header is only 4-byte aligned, so headers are read
+//! byte by byte.
 
 mod atomic;
 mod atomic_response;
@@ -30,9 +31,9 @@ use super::Opcode;
 /// Largest queue pair number: 24 bits.
 pub const QP_MAX: u32 = 0xff_ffff;
 
-/// One operation header.
+/// An operation header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // Each variant is its header, documented there.
+#[allow(missing_docs)] // The types of the variants have the documentation.
 pub enum Op {
     TransactionError(TransactionErrorOp),
     Read(ReadOp),
@@ -47,9 +48,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Decodes the header of an operation with code `opcode` from the start of `bytes`.
-    ///
-    /// `None` when there are too few bytes or the code has no operation headers.
+    /// Decodes the header of an operation with code `opcode` from the start of `bytes`. `None` if
+    /// there are too few bytes, or if the code has no operation headers.
     pub fn parse(opcode: Opcode, bytes: &[u8]) -> Option<Self> {
         Some(match opcode {
             Opcode::Noop | Opcode::LastNull => return None,
@@ -70,7 +70,8 @@ impl Op {
         })
     }
 
-    /// Writes the header at the start of `out`; returns its length, or `None` when it does not fit.
+    /// Writes the header to the start of `out`. Returns its length in bytes, or `None` if it does
+    /// not fit.
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         match self {
             Self::TransactionError(op) => put(out, &op.bytes()),
@@ -92,23 +93,24 @@ fn put<const N: usize>(out: &mut [u8], bytes: &[u8; N]) -> Option<usize> {
     Some(N)
 }
 
-/// The byte of flags that extension headers with data carry [proto 7].
+/// The flags byte of the extension headers with data [proto 7].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtFlags {
-    /// Trailing bytes of the block that are not data, 0..=15.
+    /// Number of padding bytes at the end of the data block, 0..=15.
     pub pad: u8,
     /// The immediate field is valid.
     pub immediate: bool,
-    /// The receiver asked to be woken for such a message.
+    /// Solicited event: the sender asks that the receiver be woken.
     pub solicited: bool,
-    /// First message of a run that follows a refused one.
+    /// The message is the first one sent again after a refusal with code 4.
     pub start: bool,
-    /// It tells of a write, whose length is that of the message.
+    /// The operation has no data, but announces a complete write; the message length is that of the
+    /// write.
     pub written: bool,
 }
 
 impl ExtFlags {
-    /// Largest pad that the field can say.
+    /// Largest value of the pad field.
     pub const PAD_MAX: u8 = 0x0f;
 
     const IMMEDIATE: u8 = 1 << 4;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! RMA Read header: 12 bytes.
 
-/// A range of remote memory to return.
+/// A range of remote memory to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOp {
     /// RMA address of the first byte.
     pub address: u64,
-    /// Bytes to return.
+    /// Number of bytes to read.
     pub length: u32,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Read response header: 8 bytes, with a data block.
 
-/// Which part of which read the data block is.
+/// Read, and offset in it, to which the data block belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadResponseOp {
     /// Seqno of the *request* packet.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Send header: 8 bytes, with a data block.
 
-/// The receive context and the place in it where the data block goes.
+/// Destination of the data block: a receive context, and an offset into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendOp {
     /// Key of the receive context.

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Send to QP, segmented, header (extension): 16 bytes, with a data block [proto 7].
+//! Header of Send to QP, segmented (extension): 16 bytes, with a data block [proto 7].
 
 use super::ExtFlags;
 
-/// The queue pair, the message and the place in it that the data block is for.
+/// Destination of the data block: a queue pair, and a position in a message to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendQpExtOp {
-    /// Queue pair number, cut to 24 bits when written.
+    /// Queue pair number. [`Self::bytes`] writes the low 24 bits.
     pub qp: u32,
-    /// Pad, immediate valid, solicited, start, written.
+    /// Flags. All of them can be set.
     pub flags: ExtFlags,
     /// Immediate data.
     pub immediate: u32,
     /// Offset of the block in the message, in bytes.
     pub offset: u32,
-    /// Length of the whole message, in bytes; or of the write that it tells of.
+    /// Length of the whole message, or with the flag `written` of the announced write, in bytes.
     pub message_len: u32,
 }
 

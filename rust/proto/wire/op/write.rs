@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! RMA Write header: 8 bytes, with a data block.
 
-/// Where the data block goes.
+/// Destination of the data block: a remote address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOp {
     /// RMA address of the first byte.

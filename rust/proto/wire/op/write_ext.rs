@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Write with length and immediate header (extension): 16 bytes, with a data block [proto 7].
+//! Header of Write with length (extension): 16 bytes, with a data block [proto 7].
 
 use super::ExtFlags;
 
-/// Where the data block goes, how much of it is data, and what the receiver is told.
+/// Destination of the data block, its padding, and immediate data for a queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteExtOp {
     /// RMA address of the first byte.
     pub address: u64,
-    /// Queue pair that takes the immediate, cut to 24 bits when written.
+    /// Number of the queue pair that receives the immediate. [`Self::bytes`] writes the low 24
+    /// bits.
     pub qp: u32,
-    /// Pad, immediate valid, solicited.
+    /// Flags. `start` and `written` are not used.
     pub flags: ExtFlags,
     /// Immediate data.
     pub immediate: u32,

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 const SIZE: usize = 1024;
 
-/// Headers of the packet number `n` of several with such an operation.
+/// Headers of packet number `n` of a run with operation `op`.
 fn headers(opcode: Opcode, op: Op, n: u16, eom: bool) -> Vec<u8> {
     let pdl = PdlHeader {
         dcid: 7,
@@ -32,7 +32,7 @@ fn headers(opcode: Opcode, op: Op, n: u16, eom: bool) -> Vec<u8> {
     out[..FIXED_LEN + len].to_vec()
 }
 
-/// The operation of packet number `n`, with a pad where it can have one.
+/// The operation of packet number `n`, with a pad if the opcode has that field.
 fn operation(opcode: Opcode, n: u16, pad: u8) -> Op {
     let by = u32::from(n) * SIZE as u32;
     match opcode {
@@ -75,7 +75,7 @@ const OPCODES: [Opcode; 4] = [
     Opcode::ReadResponse,
 ];
 
-/// Where the pad is in the headers of those that can have one.
+/// Offset of the pad in the headers, if the opcode has that field.
 fn pad_at(opcode: Opcode) -> Option<usize> {
     match opcode {
         Opcode::WriteExt => Some(FIXED_LEN + 11),
@@ -84,7 +84,7 @@ fn pad_at(opcode: Opcode) -> Option<usize> {
     }
 }
 
-/// `count` packets, of which the last ends the request or answer.
+/// Headers of `count` packets. The last one has `eom`.
 fn packets(opcode: Opcode, count: u16, pad: u8) -> Vec<u8> {
     let each = (0..count).map(|n| {
         let last = n + 1 == count;
@@ -127,7 +127,7 @@ fn packets_that_continue_one_another_are_a_run() {
             let all = packets(opcode, count, pad);
             let data = SIZE * usize::from(count - 1) + 16;
             let run = Run::parse(&all, count.into(), SIZE, data);
-            // Of one alone `data` is its size.
+            // A single packet has a full block.
             let run = match count {
                 1 => Run::parse(&all, 1, SIZE, SIZE).unwrap(),
                 _ => run.unwrap(),
@@ -154,11 +154,11 @@ fn any_other_bit_makes_it_none() {
         let len = all.len() / 3;
         let data = 2 * SIZE + 16;
         assert!(Run::parse(&all, 3, SIZE, data).is_some());
-        // Of the second and the last packet.
+        // Flip each bit of the second and of the last packet.
         for bit in len * 8..all.len() * 8 {
             let mut wrong = all.clone();
             wrong[bit / 8] ^= 1 << (bit % 8);
-            // Whether it goes on is for the last one to say, and what its pad is.
+            // Only the last packet may differ, in `eom` and pad.
             let in_last = bit / 8 % len;
             let last = bit / 8 / len == 2;
             let eom = bit % 8 == 7 && in_last == PdlHeader::LEN;
