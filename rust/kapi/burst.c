@@ -210,13 +210,13 @@ static int superp_burst_expand_headroom(struct sk_buff *skb, u32 len)
  */
 static void superp_burst_set_csum(struct sk_buff *segs)
 {
-	bool later = segs->dev->features & NETIF_F_HW_CSUM && !skb_sec_path(segs) &&
+	bool offload = segs->dev->features & NETIF_F_HW_CSUM && !skb_sec_path(segs) &&
 		     !(skb_dst(segs) && dst_xfrm(skb_dst(segs)));
 	struct sk_buff *skb;
 
 	for (skb = segs; skb; skb = skb->next) {
 		skb->ip_summed = CHECKSUM_NONE;
-		SKB_GSO_CB(skb)->csum = later ? 0 : skb_checksum(skb, 0, skb->len, 0);
+		SKB_GSO_CB(skb)->csum = offload ? 0 : skb_checksum(skb, 0, skb->len, 0);
 		SKB_GSO_CB(skb)->csum_start = skb_headroom(skb);
 	}
 }

@@ -58,7 +58,7 @@ struct superp_demux_entry {
 	struct rcu_head rcu;
 };
 
-static bool superp_demux_is_of4(const struct superp_demux_entry *entry, const struct sk_buff *skb)
+static bool superp_demux_match4(const struct superp_demux_entry *entry, const struct sk_buff *skb)
 {
 	const struct iphdr *ip = ip_hdr(skb);
 
@@ -68,7 +68,7 @@ static bool superp_demux_is_of4(const struct superp_demux_entry *entry, const st
 	       entry->ifindex == skb->dev->ifindex && entry->mark == skb->mark && !entry->ipv6;
 }
 
-static bool superp_demux_is_of6(const struct superp_demux_entry *entry, const struct sk_buff *skb)
+static bool superp_demux_match6(const struct superp_demux_entry *entry, const struct sk_buff *skb)
 {
 	const struct ipv6hdr *ip = ipv6_hdr(skb);
 
@@ -78,14 +78,14 @@ static bool superp_demux_is_of6(const struct superp_demux_entry *entry, const st
 	       entry->ifindex == skb->dev->ifindex && entry->mark == skb->mark && entry->ipv6;
 }
 
-static struct superp_demux_entry __rcu **superp_demux_place4(struct superp_demux *demux,
-							     const struct sk_buff *skb)
+static struct superp_demux_entry __rcu **superp_demux_slot4(struct superp_demux *demux,
+							    const struct sk_buff *skb)
 {
 	return &demux->entries[hash_32((__force u32)ip_hdr(skb)->saddr, SUPERP_DEMUX_BITS)];
 }
 
-static struct superp_demux_entry __rcu **superp_demux_place6(struct superp_demux *demux,
-							     const struct sk_buff *skb)
+static struct superp_demux_entry __rcu **superp_demux_slot6(struct superp_demux *demux,
+							    const struct sk_buff *skb)
 {
 	return &demux->entries[hash_32(ipv6_addr_hash(&ipv6_hdr(skb)->saddr), SUPERP_DEMUX_BITS)];
 }
@@ -146,7 +146,7 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 				       const struct nf_hook_state *state)
 {
 	const u32 headers = sizeof(struct iphdr) + sizeof(struct udphdr);
-	const struct superp_demux_entry *way;
+	const struct superp_demux_entry *entry;
 	struct superp_demux *demux = priv;
 	struct sock *sk = demux->sk4;
 	struct dst_entry *dst;
@@ -155,10 +155,10 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 	    !superp_demux_matches_port(demux, skb, ip_hdr(skb)->protocol, headers) ||
 	    fib4_has_custom_rules(state->net))
 		return NF_ACCEPT;
-	way = rcu_dereference(*superp_demux_place4(demux, skb));
-	if (!superp_demux_is_of4(way, skb))
+	entry = rcu_dereference(*superp_demux_slot4(demux, skb));
+	if (!superp_demux_match4(entry, skb))
 		return NF_ACCEPT;
-	dst = dst_check(way->dst, way->cookie);
+	dst = dst_check(entry->dst, entry->cookie);
 	if (!dst)
 		return NF_ACCEPT;
 	if (!superp_demux_is_plain4(state->net, skb)) {
@@ -184,8 +184,8 @@ static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
 	if (!superp_demux_matches_port(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
 	    fib6_has_custom_rules(state->net))
 		return NF_ACCEPT;
-	entry = rcu_dereference(*superp_demux_place6(demux, skb));
-	if (!superp_demux_is_of6(entry, skb))
+	entry = rcu_dereference(*superp_demux_slot6(demux, skb));
+	if (!superp_demux_match6(entry, skb))
 		return NF_ACCEPT;
 	dst = dst_check(entry->dst, entry->cookie);
 	if (dst)
@@ -199,8 +199,8 @@ static void superp_demux_entry_free(struct superp_demux_entry *entry)
 	kfree_rcu(entry, rcu);
 }
 
-/* Caches the route of @skb at @place, and frees the entry that was there. */
-static void superp_demux_store(struct superp_demux_entry __rcu **place, const struct sk_buff *skb)
+/* Caches the route of @skb in @slot, and frees the entry that was there. */
+static void superp_demux_store(struct superp_demux_entry __rcu **slot, const struct sk_buff *skb)
 {
 	struct superp_demux_entry *entry = kzalloc_obj(*entry, GFP_ATOMIC | __GFP_NOWARN);
 	struct dst_entry *dst = skb_dst(skb);
@@ -226,7 +226,7 @@ static void superp_demux_store(struct superp_demux_entry __rcu **place, const st
 		entry->source.s6_addr32[3] = ip_hdr(skb)->saddr;
 		entry->destination.s6_addr32[3] = ip_hdr(skb)->daddr;
 	}
-	entry = unrcu_pointer(xchg(place, RCU_INITIALIZER(entry)));
+	entry = unrcu_pointer(xchg(slot, RCU_INITIALIZER(entry)));
 	if (entry)
 		superp_demux_entry_free(entry);
 }
@@ -241,13 +241,13 @@ static void superp_demux_store(struct superp_demux_entry __rcu **place, const st
 void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
 {
 	bool ipv6 = skb->protocol == htons(ETH_P_IPV6), known, local;
-	struct superp_demux_entry __rcu **place;
+	struct superp_demux_entry __rcu **slot;
 	struct dst_entry *dst = skb_dst(skb);
 	const struct superp_demux_entry *entry;
 
-	place = ipv6 ? superp_demux_place6(demux, skb) : superp_demux_place4(demux, skb);
-	entry = rcu_dereference(*place);
-	known = ipv6 ? superp_demux_is_of6(entry, skb) : superp_demux_is_of4(entry, skb);
+	slot = ipv6 ? superp_demux_slot6(demux, skb) : superp_demux_slot4(demux, skb);
+	entry = rcu_dereference(*slot);
+	known = ipv6 ? superp_demux_match6(entry, skb) : superp_demux_match4(entry, skb);
 	if (known && entry->dst == dst)
 		return;
 	/*
@@ -259,7 +259,7 @@ void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
 	local = ipv6 ? dst_rt6_info(dst)->rt6i_flags & RTF_LOCAL :
 		       dst_rtable(dst)->rt_type == RTN_LOCAL;
 	if (local)
-		superp_demux_store(place, skb);
+		superp_demux_store(slot, skb);
 }
 
 /**

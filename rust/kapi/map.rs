@@ -154,11 +154,11 @@ impl<T: Send + Sync> RcuMap<T> {
         unsafe { c::superp_map_drop_later(entry, Some(drop_entry::<T>)) };
     }
 
-    /// Removes an object, and returns it when no lookup that found it in the table is running
-    /// any more. Process context, sleeps for a grace period (some 10 ms).
+    /// Removes an object, and waits until all lookups that found it in the table have ended.
+    /// Process context; sleeps for a grace period (about 10 ms).
     pub(crate) fn remove(&self, key: u32) -> Option<Arc<T>> {
         let object = self.erase(key)?;
-        // SAFETY: No requirements but the context, which is this function's.
+        // SAFETY: `synchronize_rcu()` may be called in process context.
         unsafe { bindings::synchronize_rcu() };
         Some(object)
     }

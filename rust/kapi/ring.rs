@@ -474,7 +474,7 @@ impl<E: FromBytes + AsBytes> Ring<E> {
         unsafe { copy_words(self.slot(index), to) }
     }
 
-    /// A private copy of segment `number` of the slot of `index`; `None` if it has not so many.
+    /// Copies segment `number` of the entry at `index`. `None` if entries have fewer segments.
     pub(crate) fn segment(&self, index: u32, number: u32) -> Option<Segment> {
         if number >= self.per_entry {
             return None;

@@ -240,7 +240,7 @@ bool superp_skb_pull(struct sk_buff *skb, u32 len)
  * device such as veth refers to the very pages that its sender attached. If these are memory of a
  * program, the packet has SKBFL_SHARED_FRAG, which the stack preserves.
  */
-static bool superp_skb_is_lent(const struct sk_buff *skb)
+static bool superp_skb_has_shared_pages(const struct sk_buff *skb)
 {
 	const struct sk_buff *part;
 
@@ -300,7 +300,7 @@ struct sk_buff *superp_skb_own(struct sk_buff *skb)
 {
 	struct sk_buff *copy;
 
-	if (!superp_skb_is_lent(skb))
+	if (!superp_skb_has_shared_pages(skb))
 		return skb;
 	copy = superp_skb_copy_part(skb, 0, skb->len, skb_headlen(skb));
 	if (copy)
@@ -329,10 +329,10 @@ struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len)
 
 	if (offset > skb->len || len > skb->len - offset)
 		return NULL;
-	if (superp_skb_is_lent(skb))
+	if (superp_skb_has_shared_pages(skb))
 		return superp_skb_copy_part(skb, offset, len,
 					    len <= SUPERP_COPY_LINEAR ? len : 0);
-	/* To pull beyond the linear part would copy into it; to extract only takes references. */
+	/* pskb_extract() takes references only; pulling fragments would copy them. */
 	if (offset > skb_headlen(skb))
 		return pskb_extract(skb, offset, len, GFP_ATOMIC);
 
