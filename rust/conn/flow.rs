@@ -32,8 +32,11 @@ const NIL: u32 = u32::MAX;
 const BACKOFF_MIN: u64 = 100_000;
 /// Longest pause after a refusal, in ns.
 const BACKOFF_MAX: u64 = 20_000_000;
-/// Least time between two scans of the paused flows, in ns for each of them. It keeps scans of many
-/// flows from using up the processor.
+/// Least pause, in ns for each paused flow: repeated messages of many must not use up the processor.
+const PAUSE_SHARE: u64 = 50_000;
+/// Number of paused flows from which on the longest pause grows.
+const PAUSED_FEW: u64 = 16;
+/// Least time between two scans of the paused flows, in ns for each of them.
 const SCAN_GAP: u64 = 200;
 
 /// One flow. Its slot is free if nothing is queued or under way.
@@ -188,6 +191,8 @@ pub(super) struct Flows {
     first_ready: u32,
     last_ready: u32,
     first_paused: u32,
+    /// Number of paused flows.
+    paused: u64,
     first_free: u32,
     /// Flow of the last post.
     recent: u32,
@@ -227,6 +232,7 @@ impl Flows {
             first_ready: NIL,
             last_ready: NIL,
             first_paused: NIL,
+            paused: 0,
             first_free: NIL,
             recent: NIL,
             window,
@@ -464,6 +470,7 @@ impl Flows {
             index = core::mem::replace(&mut flow.links.next_paused, NIL);
             if end <= now {
                 flow.links.paused = false;
+                self.paused = self.paused.saturating_sub(1);
                 self.wake(this);
             } else {
                 flow.links.next_paused = core::mem::replace(&mut still_paused, this);
@@ -712,6 +719,7 @@ impl Flows {
     /// If no message of flow `index` is under way, puts its refused ones back at the front of the
     /// queue and pauses the flow. Returns the end of the pause, in ns.
     pub(super) fn restart_run(&mut self, index: u32, now: u64) -> Option<u64> {
+        let (first, others) = (self.first_paused, self.paused);
         let flow = self.flow(index)?;
         if flow.refused.is_empty() || flow.active_messages > 0 {
             return None;
@@ -719,15 +727,15 @@ impl Flows {
         while let Some(work) = flow.refused.pop_back() {
             flow.queue.push_front(work);
         }
-        flow.start = true;
-        flow.probing = true;
-        let end = now.saturating_add(flow.backoff);
+        (flow.start, flow.probing) = (true, true);
+        let pause = flow.backoff.max(others.saturating_mul(PAUSE_SHARE));
+        let end = now.saturating_add(pause);
         flow.not_before = end;
-        flow.backoff = flow.backoff.saturating_mul(2).min(BACKOFF_MAX);
+        let longest = BACKOFF_MAX.saturating_mul((others / PAUSED_FEW).max(1));
+        flow.backoff = pause.saturating_mul(2).min(longest);
         if !flow.links.paused {
-            flow.links.paused = true;
-            let next = core::mem::replace(&mut self.first_paused, index);
-            self.flow(index)?.links.next_paused = next;
+            (flow.links.paused, flow.links.next_paused) = (true, first);
+            (self.first_paused, self.paused) = (index, others.saturating_add(1));
         }
         Some(end)
     }
@@ -746,7 +754,8 @@ impl Flows {
     /// Takes all flows out, with the works that are queued in them. Active works stay.
     pub(super) fn abandon(&mut self) -> Abandoned {
         (self.first_ready, self.last_ready) = (NIL, NIL);
-        (self.first_paused, self.first_free, self.recent) = (NIL, NIL, NIL);
+        (self.first_paused, self.paused) = (NIL, 0);
+        (self.first_free, self.recent) = (NIL, NIL);
         Abandoned {
             flows: core::mem::replace(&mut self.flows, Chunks::new()),
             next: 0,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages to queue pairs that have ended: who leaves first must not spoil it for the other. */
+#include "superp_conn.h"
 #include "superp_ring.h"
 
 #define AREA 65536
@@ -148,6 +149,28 @@ TEST_F(departed, ones_that_refused__make_room_for_others)
 	ASSERT_EQ(true, rq_put(&b->qp, &entry));
 	EXPECT_EQ(1000, next(&a->send_cq, WAIT_MS));
 	EXPECT_EQ(9, next(&b->recv_cq, WAIT_MS));
+}
+
+/* The messages that are repeated to them leave time for everything else, however many they are. */
+TEST_F(departed, many_that_refuse__are_asked_now_and_then)
+{
+	struct ring_side *a = &self->a, *b = &self->b;
+	struct qp here[REFUSING], there[REFUSING];
+	int encap = variant->options.encap, i;
+	long long before;
+
+	for (i = 0; i < REFUSING; i++) {
+		ASSERT_EQ(0, qp_create(&b->context, &there[i], &b->send_cq, 1, &b->recv_cq, 1));
+		ASSERT_EQ(0, qp_create(&a->context, &here[i], &a->send_cq, 1, NULL, 0));
+		ASSERT_EQ(0, qp_connect(&a->context, &here[i], &node_b, encap, there[i].qpn));
+		ASSERT_EQ(0, send_message(a, &here[i], i));
+	}
+	ASSERT_EQ(-1, next(&a->send_cq, 100));
+	before = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_NO_BUFFER);
+	ASSERT_LE(REFUSING, before);
+	ASSERT_EQ(-1, next(&a->send_cq, 2000));
+	/* Each every 20 ms would be 100 times in this time. */
+	EXPECT_GT(16 * REFUSING, conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_NO_BUFFER) - before);
 }
 
 SUPERP_TEST_MAIN
