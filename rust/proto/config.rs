@@ -2,7 +2,13 @@
 //! Configuration of a connection.
 
 use super::params::{self, ConfigError, Param};
-use super::pdl::{REUSE_TIME, RTO_MAX};
+
+/// Smallest time between two uses of a PSN, in ns. We assume that no packet lives longer.
+pub(crate) const REUSE_TIME: u64 = 2_000_000_000;
+
+/// Limit of the timeout's back-off, in ns. A timeout that exceeds it without back-off stays as it
+/// is.
+pub(crate) const RTO_MAX: u64 = 200_000_000;
 
 /// Range of a packet's size. The minimum holds the largest header and some blocks. The maximum is
 /// the largest 16-bit length, which is what an encapsulation can carry.

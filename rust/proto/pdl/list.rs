@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Intrusive lists of the slots of the send window.
+//! Intrusive lists of slots.
 
 use super::super::slab::{Slabs, Slots};
-use super::send::SendSlot;
 
 /// Index that stands for no slot.
 const NIL: u16 = u16::MAX;
@@ -43,6 +42,11 @@ impl Default for Link {
     }
 }
 
+/// A slot that can be in a list.
+pub(crate) trait Linked: Clone + Default {
+    fn link(&mut self) -> &mut Link;
+}
+
 /// A doubly linked list of slots. The links are in the slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
@@ -62,7 +66,7 @@ impl List {
     }
 
     /// Appends slot `index`, which is in no list.
-    pub(crate) fn push_back<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, index: u16) {
+    pub(crate) fn push_back<A: Slabs, T: Linked>(&mut self, slots: &mut Slots<A, T>, index: u16) {
         let link = Link {
             prev: self.tail,
             next: NIL,
@@ -71,7 +75,7 @@ impl List {
     }
 
     /// Prepends slot `index`, which is in no list.
-    pub(crate) fn push_front<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, index: u16) {
+    pub(crate) fn push_front<A: Slabs, T: Linked>(&mut self, slots: &mut Slots<A, T>, index: u16) {
         let link = Link {
             prev: NIL,
             next: self.head,
@@ -80,30 +84,30 @@ impl List {
     }
 
     /// Removes slot `index`, which is in this list.
-    pub(crate) fn unlink<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, index: u16) {
+    pub(crate) fn unlink<A: Slabs, T: Linked>(&mut self, slots: &mut Slots<A, T>, index: u16) {
         let Some(slot) = slots.get_mut(index.into()) else {
             return;
         };
-        let link = core::mem::take(&mut slot.link);
+        let link = core::mem::take(slot.link());
         self.join(slots, link.prev, link.next);
     }
 
     /// Inserts slot `index` between the slots that `link` names.
-    fn insert<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, index: u16, link: Link) {
+    fn insert<A: Slabs, T: Linked>(&mut self, slots: &mut Slots<A, T>, index: u16, link: Link) {
         self.join(slots, link.prev, index);
         self.join(slots, index, link.next);
         if let Some(slot) = slots.get_mut(index.into()) {
-            slot.link = link;
+            *slot.link() = link;
         }
     }
 
     /// Links `prev` and `next` to each other. A `NIL` stands for the end of the list on that side.
-    fn join<A: Slabs>(&mut self, slots: &mut Slots<A, SendSlot>, prev: u16, next: u16) {
+    fn join<A: Slabs, T: Linked>(&mut self, slots: &mut Slots<A, T>, prev: u16, next: u16) {
         match prev {
             NIL => self.head = next,
             _ => {
                 if let Some(slot) = slots.get_mut(prev.into()) {
-                    slot.link.next = next;
+                    slot.link().next = next;
                 }
             }
         }
@@ -111,7 +115,7 @@ impl List {
             NIL => self.tail = prev,
             _ => {
                 if let Some(slot) = slots.get_mut(next.into()) {
-                    slot.link.prev = prev;
+                    slot.link().prev = prev;
                 }
             }
         }

@@ -8,10 +8,10 @@ mod receive;
 mod reuse;
 mod rtt;
 mod send;
+mod slot;
 
 pub(super) use ack::AckSchedule;
 pub(super) use content::Content;
 pub(super) use receive::{Arrival, ReceiveWindow};
-pub(super) use reuse::{PsnReuse, REUSE_TIME};
-pub(super) use rtt::RTO_MAX;
+pub(super) use reuse::PsnReuse;
 pub(super) use send::{AckCheck, Cause, SendWindow};

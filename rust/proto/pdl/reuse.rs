@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Check that no PSN is used again within two seconds [proto 3.16].
 
-/// Smallest time between two uses of a PSN, in ns. We assume that no packet lives longer.
-pub(crate) const REUSE_TIME: u64 = 2_000_000_000;
+use super::super::config::REUSE_TIME;
 
 /// Number of parts into which the PSN space is divided.
 const QUARTERS: usize = 4;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Round-trip estimate and retransmission timeout, after RFC 6298 in integers.
 
+use super::super::config::RTO_MAX;
+
 /// Smallest margin of the retransmission timeout beyond the round trip, in ns, whatever is
 /// configured. With a smaller margin a receiver that waits for its CPU looks like a lost packet.
 pub(crate) const RTO_FLOOR: u64 = 1_000_000;
@@ -8,10 +10,6 @@ pub(crate) const RTO_FLOOR: u64 = 1_000_000;
 /// Smallest timeout before the first measurement, in ns. It must allow for address resolution and a
 /// slow first wake-up of the peer. It delays only the repair of a connection's very first packets.
 const RTO_INITIAL: u64 = 50_000_000;
-
-/// Limit of the timeout's back-off, in ns. A timeout that exceeds it without back-off stays as it
-/// is.
-pub(crate) const RTO_MAX: u64 = 200_000_000;
 
 /// Number of times that the acknowledgement of a retransmitted packet may end back-off between two
 /// measurements.

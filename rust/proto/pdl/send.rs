@@ -18,8 +18,9 @@ use super::super::seq::psn_diff;
 use super::super::slab::{Slabs, Slots};
 use super::super::wire::PdlHeader;
 use super::content::Content;
-use super::list::{Link, List, Membership};
+use super::list::{List, Membership};
 use super::rtt::Rtt;
+use super::slot::SendSlot;
 
 /// Distance in transmissions from a packet to a later one that arrived, from which on it is lost.
 const REORDER: i32 = 3;
@@ -39,25 +40,6 @@ const PURE_ACK_WINDOW: u32 = 4;
 
 /// Number of PSNs, from the base on, whose pure ACKs one timeout may retransmit [proto 3.12].
 const PURE_ACKS_PER_TIMEOUT: u32 = 8;
-
-/// State of one PSN in flight. Times are in ns.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SendSlot {
-    first_sent: u64,
-    last_sent: u64,
-    content: Content,
-    /// Number of the last transmission.
-    transmission: u32,
-    /// ACK PSN that the last transmission carried.
-    ack_psn: u32,
-    pub(super) link: Link,
-    member: Membership,
-    /// Lane of the last transmission.
-    lane: u8,
-    retransmits: u8,
-    /// The timer declared the packet lost, not evidence.
-    expired: bool,
-}
 
 /// Kind of a packet's acknowledgement fields [proto 3.2, 3.5].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
