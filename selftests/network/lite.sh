@@ -89,11 +89,13 @@ strangers() {
 }
 
 loss_is_fatal() {
-	local status=0
+	local said status=0
+	truncate -s 4096 /tmp/memory
 	nodes_netem "$nodeA" loss 100% || return 1
-	"$xfer" mixed "$nodeA" "$nodeB" 10.23.0.2 2 write 20 1000 4 || status=$?
+	said=$("$xfer" op "$nodeA" 10.23.0.2 2 write 0x0000123456789ab0 64 /tmp/memory) || status=$?
 	nodes_netem "$nodeA" || return 1
 	tap_equal 3 "$status" status || return 1
+	tap_equal 'completed 7.3 ETIMEDOUT' "$said" 'the request' || return 1
 	tap_equal broken "$(conn_get "$nodeA" 2 state)" state || return 1
 	conn_get "$nodeA" 2 cause | grep -q tal_transaction_timeout || return 1
 	# The manager is told of it.

@@ -47,6 +47,7 @@ FIXTURE_SETUP(ring)
 
 FIXTURE_TEARDOWN(ring)
 {
+	link_clean();
 	context_close(&self->a.context);
 	context_close(&self->b.context);
 	conn_down(self->cid);
@@ -272,6 +273,37 @@ TEST_F(ring, small_completion_queue__leaves_entries_until_there_is_room)
 		EXPECT_EQ(done, completion.token);
 		EXPECT_EQ(0, completion.major);
 		/* Without setting the bit again: it has stayed. */
+		send(self->a.context.fd, NULL, 0, 0);
+	}
+	EXPECT_EQ(0, ring_used(&qp.sq));
+}
+
+/* What is under way has its room as what has completed: no completion is written over another one. */
+TEST_F(ring, requests_under_way__have_their_room)
+{
+	struct superp_cqe completion;
+	struct superp_sqe entry;
+	uint32_t posted, done;
+	struct cq cq;
+	struct qp qp;
+
+	ASSERT_EQ(0, cq_create(&self->a.context, &cq, 2));
+	ASSERT_EQ(0, qp_create(&self->a.context, &qp, &cq, 8, NULL, 0));
+	ASSERT_EQ(0, qp_connect(&self->a.context, &qp, &node_b, variant->options.encap, 0));
+	ASSERT_EQ(0, link_netem("delay 200ms"));
+	for (posted = 0; posted < 8; posted++) {
+		entry = sqe_of(SUPERP_OP_WRITE, &self->a.mr, 0, &self->b.mr, 0, 64);
+		entry.token = posted;
+		ASSERT_EQ(true, sq_put(&qp, &entry));
+		if (posted == 1)
+			ASSERT_EQ(0, kick(&self->a.context, &qp));
+	}
+	EXPECT_EQ(-1, kick(&self->a.context, &qp));
+	EXPECT_EQ(ENOBUFS, errno);
+	for (done = 0; done < 8; done++) {
+		ASSERT_EQ(true, cq_wait(&cq, &completion, WAIT_MS));
+		EXPECT_EQ(done, completion.token);
+		EXPECT_EQ(0, completion.major);
 		send(self->a.context.fd, NULL, 0, 0);
 	}
 	EXPECT_EQ(0, ring_used(&qp.sq));
