@@ -98,9 +98,11 @@ impl<A: Slabs> Connection<A> {
             return None;
         }
         // All packets of a run carry the same acknowledgement fields, so these are processed once.
-        // If this returns `None` below, `receive` processes them again, which changes nothing
-        // except `rx_nacks`.
+        // If this returns `None` below, `receive` processes them again, which changes nothing.
         let (_, ack) = self.judge(first).ok()?;
+        if ack == AckCheck::Nack {
+            return None;
+        }
         self.hear(now, first);
         self.acknowledged(now, first, ack);
         if ack != AckCheck::Stale && !self.send.is_redundant(first.pdl()) {

@@ -119,7 +119,8 @@ impl<A: Slabs> Target<A> {
             next_acked_txid: config.start_xid,
             last_null: None,
             window,
-            ext: config.ext != Extensions::Off,
+            // SUPERp-lite cannot ask the peer [proto 7].
+            ext: config.ext == Extensions::On || config.ext == Extensions::Auto && !config.lite,
             limits: Limits::new(config),
             path_limits: Limits::new(config),
         })

@@ -5,7 +5,7 @@ use crate::link::LinkConfig;
 use crate::node::BASE;
 use crate::pair::{Pair, A, B};
 use crate::SECOND;
-use superp_proto::{Config, Extensions, Payload, ReqOp, Request, SubmitError, Transmit};
+use superp_proto::{Code, Config, Extensions, Payload, ReqOp, Request, SubmitError, Transmit};
 
 fn with(ext: Extensions) -> Config {
     Config {
@@ -125,4 +125,26 @@ fn lite_ends_cannot_ask() {
     let mut pair = Pair::clean(&config);
     pair.settle();
     assert_eq!(pair.ends[A].conn.ext(), Some(false));
+}
+
+/// What B answers to a request of an end with the extensions, over SUPERp-lite.
+fn lite_outcome(b: Extensions) -> Result<(), Code> {
+    let lite = |ext| Config {
+        lite: true,
+        tal_transaction_timeout: 1_000_000,
+        ..with(ext)
+    };
+    let configs = [lite(Extensions::On), lite(b)];
+    let mut pair = Pair::new(configs, LinkConfig::default(), 0);
+    let token = short(&mut pair, A).unwrap();
+    pair.settle();
+    pair.ends[A].completed[&token]
+}
+
+#[test]
+fn lite_ends_that_may_ask_have_none() {
+    assert_eq!(lite_outcome(Extensions::On), Ok(()));
+    let refused = lite_outcome(Extensions::Off);
+    assert!(refused.is_err());
+    assert_eq!(lite_outcome(Extensions::Auto), refused);
 }
