@@ -16,7 +16,7 @@ mkdir -p "$cache/log"
 
 need_root() { [ "$(id -u)" = 0 ] || die "$1 needs root (it makes mounts and a Debian folder)"; }
 
-# packages_of host|root|rust|arm64: the names of that section of the package list.
+# packages_of host|root|rust|arm64|secureboot: the names of that section of the package list.
 packages_of() { awk -v where="$1" '$1 == where { print $2 }' "$vm/packages"; }
 
 # recipe: a short hash of what it is given to read; names what is built from it in the cache.
