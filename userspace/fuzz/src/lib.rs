@@ -6,6 +6,7 @@
 
 mod end;
 mod input;
+mod layout;
 mod lives;
 mod memory;
 mod parse;

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What an end's peer reaches, and a watch on what the core asks for.
 
+use crate::layout::{BAD, BASE, READABLE, WRITABLE};
 use crate::request::{data, Submitted};
 use std::collections::{HashMap, HashSet};
 use superp_proto::wire::{Op, Opcode, TalHeader, FIXED_LEN};
 use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Segment, SegmentExt};
-
-/// First address; from there `READABLE` bytes of a pattern, then `WRITABLE` bytes.
-pub(crate) const BASE: u64 = 0x00ab_cdef_0000;
-pub(crate) const READABLE: u64 = 4096;
-pub(crate) const WRITABLE: u64 = 1 << 16;
-/// First address behind the memory.
-pub(crate) const END: u64 = BASE + READABLE + WRITABLE;
-/// Where atomics go. Writes begin behind it.
-pub(crate) const COUNTER: u64 = BASE + READABLE;
-/// Receive contexts with this key and above, and queue pairs with this number and above, do not exist.
-pub(crate) const BAD: u32 = 0x80_0000;
 
 /// Operation of the peer: XID, Seqno, OpNum.
 type Place = (u16, u16, u8);

@@ -3,7 +3,7 @@
 
 use crate::end::End;
 use crate::input::{config, Input, MS, US};
-use crate::memory::{BAD, BASE, COUNTER, END};
+use crate::layout::{BAD, BASE, COUNTER, END};
 use superp_proto::wire::{
     AtomicOp, AtomicResponseOp, ExtFlags, Op, PdlHeader, ReadOp, ReadResponseOp, SendOp,
     SendQpExtOp, SendQpOp, TalHeader, TransactionErrorOp, WriteExtOp, WriteOp, FIXED_LEN,

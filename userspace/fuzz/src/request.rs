@@ -2,7 +2,7 @@
 //! Requests, and what must come of them.
 
 use crate::input::Input;
-use crate::memory::{BAD, BASE, COUNTER, END, READABLE, WRITABLE};
+use crate::layout::{BAD, BASE, COUNTER, END, READABLE, WRITABLE};
 use superp_proto::{AtomicKind, Code, ReqOp, Request};
 
 /// Most bytes of an operation, so that many requests find room in the memory.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Packets that came as one, and a watch on what the core asks for while it takes them so.
 
-use crate::memory::{Delivery, Memory, BAD};
+use crate::layout::BAD;
+use crate::memory::{Delivery, Memory};
 use crate::request::Submitted;
 use superp_proto::wire::{PdlHeader, TalHeader, HEADERS_MAX};
 use superp_proto::{Atomic, Block, Code, Immediate, Owner, Packet, Run, Segment, SegmentExt};

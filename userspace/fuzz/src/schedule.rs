@@ -3,8 +3,9 @@
 
 use crate::end::End;
 use crate::input::{config, Input, MS, US};
+use crate::layout::COUNTER;
 use crate::lives::{Lives, Renewal};
-use crate::memory::{Message, COUNTER};
+use crate::memory::Message;
 use crate::request::{content, Submitted};
 use std::collections::HashMap;
 use superp_proto::{Barrier, Code, Config, DropReason, ReqOp, Request};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What the manager remembers: the fabric that is wanted, and how far it is.
 
-use crate::fabric::{Node, OnBroken, Params, Settings};
+use crate::fabric::{Fabric, Link, Node, OnBroken, Params, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -234,6 +234,28 @@ impl State {
     pub fn job_of(&self, conn: &ConnRecord) -> Option<&JobRecord> {
         let job = self.jobs.get(&conn.settings.partition);
         job.filter(|job| job.ended_ms.is_none())
+    }
+
+    /// The nodes that are in the fabric, and all connections, those of jobs too.
+    pub fn as_fabric(&self) -> Fabric {
+        let nodes = self.members();
+        let links = self.conns.values().map(|conn| {
+            let [a, b] = conn.nodes.clone();
+            Link {
+                a: a.clone().min(b.clone()),
+                b: a.max(b),
+                settings: conn.settings.clone(),
+            }
+        });
+        Fabric {
+            name: self.fabric.name.clone(),
+            broken: self.fabric.broken,
+            params: self.params.clone(),
+            nodes: nodes
+                .map(|(name, record)| (name.clone(), record.node.clone()))
+                .collect(),
+            links: links.collect(),
+        }
     }
 
     /// The nodes that are in the fabric.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One end of a connection, as its owner drives it.
 
-use crate::invariant::{Invariant, TimerWatch};
+use crate::invariant::{Check, Invariant};
 use crate::memory::{Delivery, Memory};
 use crate::sabotage::Sabotage;
-use crate::work::{Check, Work};
+use crate::timers::TimerWatch;
+use crate::work::Work;
 use superp_proto::wire::HEADERS_MAX;
 use superp_proto::{
     BrokenCause, Config, Connection, DropReason, Event, Heap, Packet, Payload, Received, Report,

@@ -9,6 +9,7 @@ mod end;
 mod event;
 mod fabric;
 mod invariant;
+mod judge;
 mod memory;
 mod node;
 pub mod plot;
@@ -18,6 +19,7 @@ mod sabotage;
 pub mod scenario;
 mod sim;
 mod source;
+mod timers;
 mod trace;
 mod work;
 

@@ -2,7 +2,7 @@
 //! Memory, receive contexts and queue pairs that one end offers to its peer, and what its own reads
 //! bring. Everything counts how often each byte was placed.
 
-use crate::invariant::Invariant;
+use crate::invariant::{Check, Invariant};
 use crate::sabotage::Sabotage;
 use std::collections::BTreeMap;
 use superp_proto::{Atomic, Block, Code, Immediate, Owner, Segment};
@@ -49,7 +49,7 @@ impl Placed {
     }
 
     /// Whether every byte came once and is as expected; else what is wrong with which.
-    pub(crate) fn check(&self, expected: &[u8]) -> Result<(), (Invariant, String)> {
+    pub(crate) fn check(&self, expected: &[u8]) -> Check {
         if let Some(at) = self.times.iter().position(|&times| times != 1) {
             let text = format!("byte {at} placed {} times", self.times[at]);
             return Err((Invariant::ExactlyOnce, text));

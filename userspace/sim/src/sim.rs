@@ -6,12 +6,13 @@ mod renew;
 use crate::end::End;
 use crate::event::{Event, Queue};
 use crate::fabric::{Fabric, Packet};
-use crate::invariant::{self, Invariant, Violation};
+use crate::invariant::{Check, Invariant, Violation};
+use crate::judge;
 use crate::node::{Cpu, Node};
 use crate::rng::Rng;
 use crate::sabotage::Sabotage;
 use crate::trace::Trace;
-use crate::work::{Check, Work};
+use crate::work::Work;
 use superp_proto::{Config, Payload, Transmit};
 
 use renew::Life;
@@ -309,7 +310,7 @@ impl Sim {
                 break;
             }
         }
-        let stepped = invariant::step(&mut self.ends[end], now);
+        let stepped = judge::step(&mut self.ends[end], now);
         self.judge(end, stepped)?;
         self.arm(end);
         Ok(())
@@ -355,7 +356,7 @@ impl Sim {
             let unchecked = !self.ends[end].trusted;
             let packet = self.fabric.packet(node, to, entropy, end, unchecked, bytes);
             self.forward(Box::new(packet));
-            let stepped = invariant::step(&mut self.ends[end], now);
+            let stepped = judge::step(&mut self.ends[end], now);
             self.judge(end, stepped)?;
         }
         Ok(())
@@ -390,7 +391,7 @@ impl Sim {
                 }
                 continue;
             }
-            let rested = invariant::rest(&self.ends[end]);
+            let rested = judge::rest(&self.ends[end]);
             self.judge(end, rested)?;
         }
         for end in (0..self.ends.len()).filter(|&end| comes_to_rest(&self.ends[end])) {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Requests of one end: what they carry, and what must have come of them.
 
-use crate::invariant::Invariant;
+use crate::invariant::{Check, Invariant};
 use crate::memory::{untouched, Memory, Placed, BAD_KEY, BAD_QP, BEYOND, NOWHERE};
 use crate::rng::Rng;
 use crate::source::{Kind, Next, Source, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 use superp_proto::{AtomicKind, Barrier, Code, Connection, Heap, ReqOp, Request, SubmitError};
-
-/// What is wrong.
-pub(crate) type Check = Result<(), (Invariant, String)>;
 
 /// One request.
 #[derive(Clone, Debug)]

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Batch, out: &mut Out) -> Result<(), Failure> {
         if !args.force || failure.is_broken_pipe() {
             return Err(failure);
         }
-        failure.tell(out);
+        out.failure(&failure);
         failed += 1;
     }
     match failed {

@@ -1,113 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp conn`.
 
-use crate::cli::ConnVerb;
+mod args;
+
+pub(crate) use args::ConnVerb;
+
 use crate::dev;
 use crate::doctor;
 use crate::failure::Failure;
 use crate::host;
 use crate::out::{self, Out, Table};
-use crate::words::{once, pairs, quantity, small, switch, value, Setting};
+use crate::words::{once, pairs, quantity, small, switch, value};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{
     Client, Conn, ConnSpec, ConnState, Counters, Encap, Mac, Path, PathSpec, PortState,
 };
-
-/// Keys of `conn add`.
-pub(crate) const SETTINGS: &[Setting] = &[
-    ("peer", "address or host name of the peer (needed)"),
-    ("peer-cid", "id of the connection at the peer (needed)"),
-    (
-        "encap",
-        "sunh (the default), udp4, udp6, or udp: as the peer's address is",
-    ),
-    (
-        "dev",
-        "device; SUNH: a port, the only one if left out; UDP: by route if left out",
-    ),
-    (
-        "local",
-        "own address; the one that suits the device or the route if left out",
-    ),
-    (
-        "lladdr",
-        "Ethernet address of the peer; from the neighbour table if left out",
-    ),
-    (
-        "path",
-        "device of a path, for each of 2 to 4: peer, local and lladdr behind it are its own",
-    ),
-    (
-        "ext",
-        "on or off (the default): extension opcodes; both sides alike",
-    ),
-    (
-        "lite",
-        "on or off (the default): SUPERp-lite, no packet delivery layer; SUNH only, both sides alike",
-    ),
-    (
-        "ordered",
-        "on (the default) or off: deliver in order, both ways",
-    ),
-    (
-        "ordered-tx",
-        "on or off: the peer delivers our packets in order",
-    ),
-    (
-        "ordered-rx",
-        "on or off: we deliver the peer's packets in order",
-    ),
-    (
-        "spray",
-        "on or off: every packet takes another path and is another flow; needs ordered-tx off",
-    ),
-    ("partition", "partition, 0 (the default) for any"),
-    ("tclass", "Traffic Class, 0 to 255"),
-    ("hop-limit", "Hop Limit, 1 to 15 for SUNH, else 1 to 255"),
-    ("flow-label", "Flow Label, 12 bits for SUNH, else 20 bits"),
-    (
-        "mtu",
-        "largest packet, bytes from the packet delivery header",
-    ),
-    ("window", "the same as pdl_window_size"),
-    (
-        "start-psn",
-        "first packet sequence number; both sides alike",
-    ),
-    ("start-xid", "first transaction id; both sides alike"),
-];
-
-/// Keys of `conn reset`.
-pub(crate) const RESET_SETTINGS: &[Setting] = &[
-    (
-        "start-psn",
-        "first packet sequence number of the new life, the last one if left out; both sides alike",
-    ),
-    (
-        "start-xid",
-        "first transaction id of the new life, the last one if left out; both sides alike",
-    ),
-];
-
-/// The keys, for the end of the help.
-pub(crate) fn settings_help() -> String {
-    help(SETTINGS)
-        + "  pdl_*, tal_* any parameter of a connection, see superp param show; times as 2s or 500us"
-}
-
-/// The keys of `conn reset`, likewise.
-pub(crate) fn reset_help() -> String {
-    help(RESET_SETTINGS)
-}
-
-fn help(settings: &[Setting]) -> String {
-    let mut text = String::from("Settings:\n");
-    for (key, help) in settings {
-        text += &format!("  {key:<12} {help}\n");
-    }
-    text
-}
 
 pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;
@@ -699,7 +607,7 @@ mod tests {
 
     #[test]
     fn every_key_is_understood() {
-        for (key, _) in SETTINGS {
+        for (key, _) in args::SETTINGS {
             let words = format!("peer 10.23.0.1 peer-cid 1 {key} ?");
             let failure = format!("{:?}", parsed(&words).unwrap_err());
             assert!(!failure.contains("not a setting"), "{failure}");

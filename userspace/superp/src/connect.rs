@@ -5,13 +5,15 @@
 //! have, and make what follows from both. Nothing of it is secret or proven: who may speak from the peer's
 //! address is who may be connected to.
 
+mod args;
 mod meet;
 
-use crate::cli::Connect;
+pub(crate) use args::Connect;
+
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crate::xfer::{self, Stop};
-pub(crate) use meet::Kind;
+use args::Kind;
 use meet::{Existing, Hello, Peer, Said};
 use nix::ifaddrs::getifaddrs;
 use serde_json::json;

@@ -1,17 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp dev`: ports.
 
-use crate::cli::DevVerb;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::{once, pairs, Setting};
+use crate::words::{once, pairs, Setting, Words};
+use clap::Subcommand;
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Port, PortEncap};
 
 /// Keys of `dev add`.
-pub(crate) const SETTINGS: &[Setting] =
-    &[("encap", "what the port receives: sunh, udp or sunh,udp")];
+const SETTINGS: &[Setting] = &[("encap", "what the port receives: sunh, udp or sunh,udp")];
+
+#[derive(Subcommand)]
+pub(crate) enum DevVerb {
+    /// Show ports.
+    #[command(alias = "list")]
+    Show {
+        /// Only this device.
+        dev: Option<String>,
+    },
+    /// Let SUPERp use a device: superp dev add DEV [encap sunh,udp]
+    Add {
+        /// The device.
+        dev: String,
+        /// encap sunh, encap udp or encap sunh,udp (which is the default).
+        #[arg(value_name = "KEY VALUE", value_parser = Words(SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+    /// Take a device from SUPERp; no connection may use it.
+    #[command(alias = "delete")]
+    Del {
+        /// The device.
+        dev: String,
+    },
+}
 
 pub(crate) fn run(verb: Option<DevVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;

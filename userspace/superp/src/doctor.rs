@@ -6,11 +6,23 @@
 mod facts;
 mod judge;
 
-use crate::cli::Doctor;
 use crate::failure::Failure;
 use crate::out::Out;
+use crate::{host, words};
+use clap::Args;
 use serde::Serialize;
+use std::net::IpAddr;
 use superp_netlink::Conn;
+
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Only what concerns the peer with this address or host name.
+    #[arg(value_parser = host::peer)]
+    pub(crate) peer: Option<IpAddr>,
+    /// How long to wait for a peer's answer: seconds, or a time such as 500ms.
+    #[arg(short = 'W', long, default_value_t = 1.0, value_parser = words::seconds)]
+    pub(crate) timeout: f64,
+}
 
 /// How something that was examined is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

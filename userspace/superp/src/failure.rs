@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Failures: what went wrong, and what would help.
 
-use crate::out::{self, Out};
 use clap::error::ErrorKind;
 use serde_json::{json, Map, Value};
 use std::borrow::Cow;
@@ -92,27 +91,6 @@ impl Failure {
         }
     }
 
-    /// Memory of so many bytes that the kernel did not pin. There is a limit that few know of.
-    pub(crate) fn memory(
-        what: impl std::fmt::Display,
-        bytes: Option<u64>,
-        error: &io::Error,
-        limit: Option<u64>,
-    ) -> Self {
-        let failure = Self::io(what, error);
-        let (Some(libc::ENOMEM), Some(limit)) = (error.raw_os_error(), limit) else {
-            return failure;
-        };
-        let (more, limit) = (bytes.map_or("memory".into(), out::bytes), out::bytes(limit));
-        let text = format!(
-            "{}: this pins {more}, and RLIMIT_MEMLOCK is {limit} for all programs of this user",
-            failure.text
-        );
-        Self { text, ..failure }.hint(
-            "ulimit -l unlimited, as root; LimitMEMLOCK=infinity in the unit of a service; or less memory",
-        )
-    }
-
     /// A failed call: what was tried, and the system's answer.
     pub(crate) fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         let reason = error.to_string();
@@ -152,24 +130,18 @@ impl Failure {
         self.errno == Some(libc::EPIPE)
     }
 
-    /// Prints it: for people to standard error, with `-j` also as an object to standard output.
-    pub(crate) fn tell(&self, out: &mut Out) {
-        eprintln!("superp: {}", out::printable(&self.text));
-        if let Some(hint) = &self.hint {
-            eprintln!("hint: {}", out::printable(hint));
-        }
-        self.tell_json(out);
+    /// What would help, if anything is known to.
+    pub(crate) fn help(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
-    /// The object, where one was asked for.
-    pub(crate) fn tell_json(&self, out: &mut Out) {
-        if out.is_json() && !self.json_told {
-            // Nothing can be done about a second failure.
-            let _ = out.json(&self.object()).and_then(|()| out.flush());
-        }
+    /// Whether the result that was printed says it in JSON.
+    pub(crate) fn is_told_in_json(&self) -> bool {
+        self.json_told
     }
 
-    fn object(&self) -> Value {
+    /// The failure as an object for programs.
+    pub(crate) fn object(&self) -> Value {
         let mut object = Map::new();
         match self.code {
             Some(code) => {
@@ -362,18 +334,6 @@ mod tests {
         assert_eq!(hint(lost(libc::EACCES)), None);
         let better = Failure::refused("ping", Code::ABORTED, libc::ETIMEDOUT).hint("this");
         assert_eq!(hint(better.towards(peer)), Some(json!("this")));
-    }
-
-    #[test]
-    fn limit_of_locked_memory_is_told() {
-        let error = io::Error::from_raw_os_error(libc::ENOMEM);
-        let failure = Failure::memory("registering", Some(16 << 20), &error, Some(8 << 20));
-        for part in ["16 MiB", "RLIMIT_MEMLOCK", "8 MiB"] {
-            assert!(failure.text.contains(part), "{}", failure.text);
-        }
-        assert!(failure.hint.is_some());
-        let without = Failure::memory("registering", Some(1), &error, None);
-        assert!(!without.text.contains("MEMLOCK"), "{}", without.text);
     }
 
     #[test]

@@ -86,12 +86,12 @@ fn usage(error: &clap::Error) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
             Err(failure) => {
-                failure.tell(&mut out);
+                out.failure(&failure);
                 ExitCode::FAILURE
             }
         };
     }
-    Failure::usage(error).tell_json(&mut out);
+    out.failure_json(&Failure::usage(error));
     ExitCode::from(USAGE)
 }
 
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.tell(&mut out);
+            out.failure(&failure);
             ExitCode::FAILURE
         }
     }

@@ -1,13 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Objects that are only shown: the node, memory regions, queue pairs, counters.
 
-use crate::cli::{NodeSetting, NodeVerb};
 use crate::failure::Failure;
 use crate::out::{self, Out, Table};
+use crate::words::{address_or_none, number, switch, OptionalAddr};
+use clap::{ArgAction, Subcommand};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Node, Qp, Region};
 use superp_sys::uapi;
+
+#[derive(Subcommand)]
+pub(crate) enum NodeVerb {
+    /// Show the node.
+    Show,
+    /// Change the node.
+    #[command(subcommand)]
+    Set(NodeSetting),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum NodeSetting {
+    /// Address of the connection manager, kept for the programs that talk to it.
+    CmAddress {
+        /// The address or host name, or none.
+        #[arg(value_parser = address_or_none)]
+        addr: OptionalAddr,
+    },
+    /// Whether packets are forwarded, SUNH frames between ports and between SUNH and UDP: on or off.
+    Forwarding {
+        /// on or off.
+        #[arg(value_parser = |text: &str| switch("forwarding", text), action = ArgAction::Set)]
+        on: bool,
+    },
+    /// The node's part of a global RMA address space: new regions get the first free addresses there.
+    RmaBase {
+        /// First address, a multiple of the page size; 0 for none, then each region gets a key.
+        #[arg(value_parser = number)]
+        base: u64,
+        /// How many bytes, a multiple of the page size; 0 for all that follow.
+        #[arg(default_value = "0", value_parser = number)]
+        size: u64,
+    },
+}
 
 /// `superp node`.
 pub(crate) fn node(verb: Option<NodeVerb>, out: &mut Out) -> Result<(), Failure> {

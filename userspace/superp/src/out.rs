@@ -70,6 +70,23 @@ impl Out {
         self.either(value, |_| Ok(()))
     }
 
+    /// Prints a failure: for people to standard error, with `-j` also as an object.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        eprintln!("superp: {}", printable(failure.text()));
+        if let Some(hint) = failure.help() {
+            eprintln!("hint: {}", printable(hint));
+        }
+        self.failure_json(failure);
+    }
+
+    /// The object of a failure, where JSON is wanted.
+    pub(crate) fn failure_json(&mut self, failure: &Failure) {
+        if self.json && !failure.is_told_in_json() {
+            // Nothing can be done about a second failure.
+            let _ = self.json(&failure.object()).and_then(|()| self.flush());
+        }
+    }
+
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if self.used {
             check_open()?;

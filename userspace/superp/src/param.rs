@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp param`.
 
-use crate::cli::ParamVerb;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
 use crate::words::quantity;
+use clap::Subcommand;
 use serde_json::json;
 use superp_netlink::{Client, Param};
+
+#[derive(Subcommand)]
+pub(crate) enum ParamVerb {
+    /// Show parameters with their ranges.
+    #[command(alias = "list")]
+    Show {
+        /// Only this one, with what it does.
+        name: Option<String>,
+    },
+    /// Set a parameter. Connections that exist keep their values.
+    Set {
+        /// Its name.
+        name: String,
+        /// The value, or default. Times have units: 2s, 500us.
+        value: String,
+    },
+}
 
 pub(crate) fn run(verb: Option<ParamVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;

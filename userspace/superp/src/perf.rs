@@ -4,6 +4,7 @@
 mod args;
 mod histogram;
 mod peer;
+mod plan;
 mod progress;
 mod receive;
 mod serve;
@@ -20,18 +21,12 @@ use crate::xfer::Stop;
 use args::{Measure, Run};
 use histogram::Histogram;
 use peer::Peer;
+use plan::{Operation, Plan};
 use progress::Progress;
 use serde_json::{json, Value};
 use slots::Slots;
-use std::time::{Duration, SystemTime};
-use superp_verbs::{uapi, Access, Context, Error, Memory, MemoryRegion};
-use work::{Operation, Plan, Runner};
-
-/// Memory that requests go round in unless they are told a depth, bytes.
-const SPAN: u64 = 16 << 20;
-
-/// Requests under way at once: what a completion queue holds.
-const MOST: u32 = 65536;
+use superp_verbs::{Access, Context, Error, Memory, MemoryRegion};
+use work::Runner;
 
 pub(crate) fn run(what: Perf, out: &mut Out) -> Result<(), Failure> {
     match what {
@@ -56,7 +51,7 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(Error) -> Failure {
 fn not_pinned(what: impl std::fmt::Display, bytes: Option<u64>) -> impl FnOnce(Error) -> Failure {
     move |error| {
         let os = std::io::Error::from_raw_os_error(error.errno());
-        Failure::memory(what, bytes, &os, memlock::limit())
+        memlock::failure(what, bytes, &os, memlock::limit())
     }
 }
 
@@ -68,80 +63,13 @@ fn registered(context: &Context, memory: Memory, access: Access) -> Result<Memor
         .map_err(not_pinned("registering the memory", Some(bytes)))
 }
 
-/// What a run is to do, with what was left out filled in.
-fn plan(operation: Operation, run: &Run) -> Result<Plan, Failure> {
-    let size = match (operation, run.size, run.measure) {
-        (Operation::Atomic, None, _) | (_, None, Measure::Lat) => 8,
-        (_, None, Measure::Rate) => 64,
-        (_, None, Measure::Bw) => 64 << 10,
-        (_, Some(size), _) => size.0,
-    };
-    if operation == Operation::Atomic && size != 8 {
-        return Err(Failure::new("--size: an atomic operation has 8 bytes"));
-    }
-    if operation == Operation::Send && run.verify && size < 8 {
-        let text = "--size: a message has the 8 bytes of its number at least, to be compared";
-        return Err(Failure::new(text));
-    }
-    let longest = u64::from(match operation {
-        Operation::Send => uapi::SUPERP_MAX_RING_MESSAGE,
-        _ => uapi::SUPERP_MAX_RMA,
-    });
-    let size = match u32::try_from(size) {
-        Ok(length @ 1..) if size <= longest => length,
-        _ => return Err(Failure::new(format!("--size: not from 1 to {longest}"))),
-    };
-    let moves = matches!(operation, Operation::Write | Operation::Read);
-    if run.bidirectional && (!moves || run.measure == Measure::Lat) {
-        let text = "--bidirectional: only of write and read, bw and rate";
-        return Err(Failure::new(text));
-    }
-    let queues = run.qps << u32::from(run.bidirectional);
-    if queues > uapi::SUPERP_MAX_RING_QPS {
-        let text = "--bidirectional: needs twice as many queue pairs, 1024 at most";
-        return Err(Failure::new(text));
-    }
-    let fit = u32::try_from(SPAN / u64::from(size) / u64::from(queues))
-        .unwrap_or(64)
-        .clamp(1, 64);
-    let (depth, queues) = match run.measure {
-        Measure::Lat => (1, 1),
-        Measure::Bw | Measure::Rate => (run.depth.unwrap_or(fit), queues),
-    };
-    if depth.saturating_mul(queues) > MOST {
-        let text = format!("--depth times --qps: more than {MOST} requests under way at once");
-        return Err(Failure::new(text));
-    }
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let slots = Slots {
-        size,
-        depth,
-        queues,
-        salt: since_epoch.map_or(0, |time| time.as_nanos() as u64),
-    };
-    let batch = run.batch.unwrap_or(depth.div_ceil(4)).min(depth);
-    Ok(Plan {
-        operation,
-        bidirectional: run.bidirectional,
-        slots,
-        batch,
-        count: run.count,
-        duration: Duration::from_secs_f64(run.duration),
-        events: run.events,
-        poller: run.poller,
-        verify: run.verify,
-        patience: Duration::from_secs_f64(run.timeout),
-        times: run.measure == Measure::Lat,
-    })
-}
-
 fn measure(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
     measured(operation, run, out).map_err(|failure| failure.towards(run.addr))
 }
 
 fn measured(operation: Operation, run: &Run, out: &mut Out) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let plan = plan(operation, run)?;
+    let plan = Plan::new(operation, run)?;
     let Slots {
         size,
         depth,

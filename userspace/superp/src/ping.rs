@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp ping`: round trips that touch no memory.
 
-use crate::cli::Ping;
 use crate::failure::{self, Failure};
 use crate::out::{self, Out};
 use crate::xfer::{connect, Stop};
+use crate::{host, words};
+use clap::Args;
 use serde_json::json;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use superp_proto::Code;
+
+#[derive(Args)]
+pub(crate) struct Ping {
+    /// Address or host name of the peer.
+    #[arg(value_parser = host::peer)]
+    pub(crate) peer: IpAddr,
+    /// Probes to send; without end if left out.
+    #[arg(short, long, value_parser = words::times)]
+    pub(crate) count: Option<u64>,
+    /// Time from one probe to the next: seconds, or a time such as 500us.
+    #[arg(short, long, default_value_t = 1.0, value_parser = words::seconds)]
+    pub(crate) interval: f64,
+    /// How long to wait for an answer: seconds, or a time such as 500ms.
+    #[arg(short = 'W', long, default_value_t = 2.0, value_parser = words::seconds)]
+    pub(crate) timeout: f64,
+    /// Local id of the connection to use; if left out the lowest to the peer, in the partition
+    /// SUPERP_PARTITION if that is in the environment.
+    #[arg(long)]
+    pub(crate) cid: Option<u16>,
+    /// Print only the summary.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
 
 /// Round trips so far.
 #[derive(Debug, Default)]

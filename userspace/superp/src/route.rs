@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp route`: routes of SUNH.
 
-use crate::cli::RouteVerb;
 use crate::dev::index;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::{number, once, pairs, value, Setting};
+use crate::words::{number, once, pairs, value, Setting, Words};
+use clap::Subcommand;
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Mac, Prefix, Via};
 
 /// Keys of `route add`.
-pub(crate) const SETTINGS: &[Setting] = &[
+const SETTINGS: &[Setting] = &[
     ("dev", "device, a port that serves SUNH; with prefix, UDP"),
     ("via", "IP address of the next hop"),
     ("lladdr", "Ethernet address of the next hop, instead of via"),
@@ -22,7 +22,35 @@ pub(crate) const SETTINGS: &[Setting] = &[
 ];
 
 /// Keys of `route del`.
-pub(crate) const DEL_SETTINGS: &[Setting] = &[("dev", "only next hops on this device")];
+const DEL_SETTINGS: &[Setting] = &[("dev", "only next hops on this device")];
+
+#[derive(Subcommand)]
+pub(crate) enum RouteVerb {
+    /// Show routes.
+    #[command(alias = "list")]
+    Show,
+    /// Add a next hop: superp route add ADDRESS dev DEV via IP-ADDRESS, or lladdr MAC, or prefix PREFIX
+    ///
+    /// Several next hops of an address share its flows. With a prefix the address is that of a node
+    /// beyond SUNH: packets go to its IP address over UDP, and its datagrams to the IP addresses of
+    /// SUNH nodes, once IP has brought them here ("ip route add local"), go on in SUNH.
+    Add {
+        /// The SUNH address: a number, or an IP address whose low bits it is.
+        address: String,
+        /// dev DEV, then via IP-ADDRESS, lladdr MAC or prefix IP-ADDRESS/BITS.
+        #[arg(required = true, value_name = "KEY VALUE", value_parser = Words(SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+    /// Remove the next hops of an address: superp route del ADDRESS [dev DEV]
+    #[command(alias = "delete")]
+    Del {
+        /// The SUNH address.
+        address: String,
+        /// dev DEV: only those on this device.
+        #[arg(value_name = "KEY VALUE", value_parser = Words(DEL_SETTINGS), hide_possible_values = true)]
+        settings: Vec<String>,
+    },
+}
 
 pub(crate) fn run(verb: Option<RouteVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;

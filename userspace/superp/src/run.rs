@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp run`: programs that are written for libibverbs.
 
-use crate::cli::Run;
 use crate::failure::Failure;
+use clap::Args;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -14,6 +14,22 @@ use superp_netlink::Client;
 const LIBRARY: &str = "libsuperp_preload.so";
 /// Where it is, seen from the folder of this program: as built, and as installed.
 const PLACES: [&str; 2] = ["", "../lib/superp"];
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// Give each device that the program opens a thread that takes requests in as they come, and never sleeps,
+    /// instead of ringing doorbells.
+    #[arg(long)]
+    pub(crate) poller: bool,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) program: Vec<OsString>,
+}
 
 fn library(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp xfer`: real data through the sockets.
 
+mod args;
 mod message;
 mod pattern;
 mod rma;
 mod serve;
 
-use crate::cli::{Peer, Source, Xfer};
+pub(crate) use args::Xfer;
+pub(crate) use pattern::Pattern;
+
 use crate::failure::{doctor, Failure};
 use crate::memlock;
 use crate::out::Out;
 use crate::partition;
-pub(crate) use pattern::Pattern;
+use args::{Peer, Source};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::Read;
@@ -151,7 +154,7 @@ fn register(
     let bytes = memory.len() as u64;
     socket.register(memory, access, partition).map_err(|error| {
         let limit = memlock::limit();
-        Failure::memory("registering the region", Some(bytes), &error, limit)
+        memlock::failure("registering the region", Some(bytes), &error, limit)
     })
 }
 

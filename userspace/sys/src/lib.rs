@@ -22,6 +22,7 @@
 //! ```
 
 mod call;
+mod completion_queue;
 mod context;
 mod device;
 mod mapping;
@@ -30,14 +31,18 @@ mod pace;
 mod queue_pair;
 mod region;
 mod ring;
+mod shared_receive;
 mod socket;
 mod standard;
 pub mod uapi;
 
-pub use context::{ContextSocket, Cq, Doorbell, Receive, RingSize, SharedReceiveRing, Srq};
+pub use completion_queue::Cq;
+pub use context::{ContextSocket, Doorbell};
 pub use device::{device_index, device_name};
 pub use memory::Memory;
-pub use queue_pair::{Connected, Qp, ReceiveRing, SendRing};
+pub use queue_pair::{Connected, Qp, Receive, ReceiveRing, SendRing};
 pub use region::{Access, Region, Registration};
+pub use ring::RingSize;
+pub use shared_receive::{SharedReceiveRing, Srq};
 pub use socket::{Address, Atomic, Completion, Info, Placed, Received, Socket, With};
 pub use standard::was_closed;

@@ -1,16 +1,92 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Queue pairs and their rings.
 
-use crate::context::{ContextSocket, CqInner, Inner, Srq};
+use crate::completion_queue::{Cq, CqInner};
+use crate::context::{ContextSocket, Inner};
 use crate::mapping::Mapping;
 use crate::pace::{ticks, Pace};
-use crate::ring::Producer;
-use crate::uapi::{self, superp_ring, superp_rqe, superp_segment, superp_sqe};
+use crate::ring::{Flags, Producer, RingSize};
+use crate::shared_receive::Srq;
+use crate::uapi::{self, superp_rqe, superp_segment, superp_sqe};
 use crate::{call, Address};
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+
+/// Where a queue pair takes its receive entries from.
+#[derive(Clone, Copy, Debug)]
+pub enum Receive<'a> {
+    /// A ring of its own; without entries it receives nothing.
+    Own(RingSize),
+    /// A queue that it shares with others.
+    Shared(&'a Srq),
+}
+
+impl ContextSocket {
+    /// Makes a queue pair with these rings. `qpn` is its number in the node, 0 for any.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: queues of another context. EINVAL: the size of a ring. EADDRINUSE: `qpn` is taken. ENOMEM: also over RLIMIT_MEMLOCK. ENOSPC: too many.
+    pub fn create_qp(
+        &self,
+        send_cq: &Cq,
+        recv_cq: &Cq,
+        send: RingSize,
+        receive: Receive<'_>,
+        qpn: u32,
+    ) -> Result<(SendRing, Option<ReceiveRing>)> {
+        let (size, srq) = match receive {
+            Receive::Own(size) => (size, None),
+            Receive::Shared(srq) => (RingSize::NONE, Some(srq)),
+        };
+        let others = [&send_cq.inner.context, &recv_cq.inner.context];
+        let mut contexts = others.into_iter().chain(srq.map(|srq| &srq.0.context));
+        if !contexts.all(|context| Arc::ptr_eq(context, &self.0)) {
+            let text = "a queue of another context";
+            return Err(Error::new(ErrorKind::InvalidInput, text));
+        }
+        let mut create = uapi::superp_rqp_create {
+            send_cq: send_cq.inner.number,
+            recv_cq: recv_cq.inner.number,
+            sq_entries: send.entries,
+            rq_entries: size.entries,
+            sq_segments: send.segments,
+            rq_segments: size.segments,
+            flags: srq.map_or(0, |_| uapi::SUPERP_RQP_SRQ),
+            srq: srq.map_or(0, |srq| srq.0.number),
+            qpn,
+            ..Default::default()
+        };
+        call::ioctl(self.0.fd.as_fd(), &mut create)?;
+        let qp = Arc::new(Qp {
+            context: self.0.clone(),
+            number: create.qp,
+            qpn: create.qpn,
+            connected: AtomicBool::new(false),
+            cqs: [send_cq.inner.clone(), recv_cq.inner.clone()],
+            _srq: srq.cloned(),
+        });
+        let mapping = Mapping::new(self.0.fd.as_fd(), create.offset, create.size)?;
+        let mapping = Arc::new(mapping);
+        for cq in &qp.cqs {
+            let flags = Flags::new(mapping.clone(), &create.sq)?;
+            cq.with_users(|users| users.push((create.qp, flags)));
+        }
+        let ring = Producer::new(mapping.clone(), &create.sq, send.segments)?;
+        let receive = match size.entries {
+            0 => None,
+            _ => Some(ReceiveRing {
+                qp: qp.clone(),
+                flags: Flags::new(mapping.clone(), &create.sq)?,
+                ring: Producer::new(mapping, &create.rq, size.segments)?,
+            }),
+        };
+        let pace = Pace::new();
+        Ok((SendRing { qp, ring, pace }, receive))
+    }
+}
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +106,13 @@ pub struct Connected {
 /// What both rings of a queue pair share. The last of them ends it.
 #[derive(Debug)]
 pub struct Qp {
-    pub(crate) context: Arc<Inner>,
-    pub(crate) number: u32,
-    pub(crate) qpn: u32,
-    pub(crate) connected: AtomicBool,
-    pub(crate) cqs: [Arc<CqInner>; 2],
+    context: Arc<Inner>,
+    number: u32,
+    qpn: u32,
+    connected: AtomicBool,
+    cqs: [Arc<CqInner>; 2],
     /// Drops after the queue pair has ended.
-    pub(crate) _srq: Option<Srq>,
+    _srq: Option<Srq>,
 }
 
 impl Qp {
@@ -115,35 +191,6 @@ impl Drop for Qp {
     }
 }
 
-/// The flags of a submission ring.
-#[derive(Debug)]
-pub(crate) struct Flags {
-    mapping: Arc<Mapping>,
-    offset: usize,
-}
-
-impl Flags {
-    pub(crate) fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
-        let offset = ring.flags as usize;
-        if mapping.word(offset).is_none() {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        Ok(Self { mapping, offset })
-    }
-
-    /// As they are after all that was stored.
-    fn load(&self) -> u32 {
-        std::sync::atomic::fence(Ordering::SeqCst);
-        let word = self.mapping.word(self.offset);
-        word.map_or(0, |word: &AtomicU32| word.load(Ordering::Relaxed))
-    }
-
-    /// Whether the queue pair is in the error state.
-    pub(crate) fn failed(&self) -> bool {
-        self.load() & uapi::SUPERP_RING_ERROR != 0
-    }
-}
-
 /// Flags of a submission ring with which a doorbell has the kernel look.
 const RINGS: u32 =
     uapi::SUPERP_RING_NEED_WAKEUP | uapi::SUPERP_RING_LATER | uapi::SUPERP_RING_ERROR;
@@ -151,9 +198,9 @@ const RINGS: u32 =
 /// The submission ring of a queue pair.
 #[derive(Debug)]
 pub struct SendRing {
-    pub(crate) qp: Arc<Qp>,
-    pub(crate) ring: Producer<superp_sqe>,
-    pub(crate) pace: Pace,
+    qp: Arc<Qp>,
+    ring: Producer<superp_sqe>,
+    pace: Pace,
 }
 
 impl SendRing {
@@ -253,9 +300,9 @@ impl Drop for SendRing {
 /// The receive ring of a queue pair.
 #[derive(Debug)]
 pub struct ReceiveRing {
-    pub(crate) qp: Arc<Qp>,
-    pub(crate) flags: Flags,
-    pub(crate) ring: Producer<superp_rqe>,
+    qp: Arc<Qp>,
+    flags: Flags,
+    ring: Producer<superp_rqe>,
 }
 
 impl ReceiveRing {

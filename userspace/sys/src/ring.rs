@@ -7,11 +7,57 @@
 //! ring is touched.
 
 use crate::mapping::{Mapping, Plain};
-use crate::uapi::{superp_ring, superp_segment};
+use crate::uapi::{self, superp_ring, superp_segment};
 use std::io::{Error, ErrorKind, Result};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+
+/// How large a ring is.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSize {
+    /// Entries, a power of two.
+    pub entries: u32,
+    /// Segments that an entry may have, 0 to 16.
+    pub segments: u32,
+}
+
+impl RingSize {
+    /// No ring.
+    pub const NONE: Self = Self {
+        entries: 0,
+        segments: 0,
+    };
+}
+
+/// The flags of a submission ring.
+#[derive(Debug)]
+pub(crate) struct Flags {
+    mapping: Arc<Mapping>,
+    offset: usize,
+}
+
+impl Flags {
+    pub(crate) fn new(mapping: Arc<Mapping>, ring: &superp_ring) -> Result<Self> {
+        let offset = ring.flags as usize;
+        if mapping.word(offset).is_none() {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok(Self { mapping, offset })
+    }
+
+    /// As they are after all that was stored.
+    fn load(&self) -> u32 {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let word = self.mapping.word(self.offset);
+        word.map_or(0, |word: &AtomicU32| word.load(Ordering::Relaxed))
+    }
+
+    /// Whether the queue pair is in the error state.
+    pub(crate) fn failed(&self) -> bool {
+        self.load() & uapi::SUPERP_RING_ERROR != 0
+    }
+}
 
 /// Where the parts of a ring are.
 ///

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The authority of a fabric, and the certificates that it makes.
+//! The authority of a fabric, and the certificates that it makes and writes down.
 
 use crate::files::{private, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE};
 use crate::revocation::REVOCATION_FILE;
-use crate::revoke::note;
 use crate::Role;
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::CertificateDer;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The authority's key, in its directory.
 pub const AUTHORITY_KEY_FILE: &str = "ca.key";
+
+/// The certificates that the authority has made, in its directory. Each is a file whose name is the
+/// serial number.
+pub(crate) const ISSUED: &str = "issued";
 
 /// Days that an authority is valid.
 pub const AUTHORITY_DAYS: u32 = 3650;
@@ -95,6 +101,21 @@ pub(crate) fn sign(dir: &Path, params: CertificateParams, out: &Path) -> Result<
     let list = fs::read_to_string(dir.join(REVOCATION_FILE)).ok();
     let (authority, list) = (authority.certificate(), list.as_deref());
     install(out, &key.serialize_pem(), &cert, authority, list)
+}
+
+/// Writes down a certificate before anybody has it.
+pub(crate) fn note(dir: &Path, pem: &str) -> Result<(), String> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
+    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
+    let issued = dir.join(ISSUED);
+    folder(&issued)?;
+    let name = format!("{:x}.crt", parsed.serial);
+    write(
+        &issued.join(name),
+        pem,
+        0o600,
+        "there is such a certificate",
+    )
 }
 
 /// Writes what belongs to the owner of a certificate, in PEM, and the list of those that are revoked.

@@ -5,8 +5,7 @@
 //! What is known of a token is a file in the directory `tokens` of the authority: what the certificate is to say,
 //! and the digest of its secret. When it was used the file is another one, `.used`.
 
-use crate::authority::{self, counter, folder, params, write, Authority, Request};
-use crate::revoke::note;
+use crate::authority::{self, counter, folder, note, params, write, Authority, Request};
 use crate::{Role, AUTHORITY_FILE, REVOCATION_FILE};
 use base64::prelude::{Engine, BASE64_URL_SAFE_NO_PAD as BASE64};
 use rcgen::{CertificateSigningRequestParams, KeyPair};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Failures of TLS, in the words of who has to mend them.
 
-use crate::verify::WrongRole;
+use crate::role::WrongRole;
 use rustls::{AlertDescription as Alert, CertificateError as Bad, Error};
 use std::io;
 use x509_parser::time::ASN1Time;

@@ -2,8 +2,8 @@
 //! The directory of a program that goes on for long: what is changed in it is taken up.
 
 use crate::files::revocations;
-use crate::serve::Shown;
-use crate::{Role, Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOCATION_FILE};
+use crate::{Revocations, Role, Tls, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOCATION_FILE};
+use rustls::ServerConfig;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -31,6 +31,13 @@ struct Shared {
     changing: Mutex<()>,
     tls: watch::Sender<Arc<Tls>>,
     shown: watch::Sender<Shown>,
+}
+
+/// What a server shows, and whom it refuses, at a time.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) revoked: Arc<Revocations>,
 }
 
 /// What tells that a file is another one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Revoking: the authority writes down what it makes, and signs a list of what is not to count any more.
+//! Revoking: the authority signs a list of certificates that do not count any more.
 
-use crate::authority::{read, write, Authority};
+use crate::authority::{read, write, Authority, ISSUED};
 use crate::explain::date;
 use crate::files::{now, revocations};
 use crate::{Identity, Role, AUTHORITY_FILE, REVOCATION_FILE};
@@ -13,9 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// What the authority has made, in its directory: a certificate in each file, which is called as its serial number.
-const ISSUED: &str = "issued";
-
 /// Days until the next list is promised. Nobody here waits for it: a list counts until there is another one.
 const DAYS: u64 = 3650;
 
@@ -25,21 +22,6 @@ pub enum Which {
     Named(String, Option<Role>),
     /// The one in this file, PEM.
     File(PathBuf),
-}
-
-/// Writes down a certificate before anybody has it.
-pub(crate) fn note(dir: &Path, pem: &str) -> Result<(), String> {
-    let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
-    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
-    let issued = dir.join(ISSUED);
-    crate::authority::folder(&issued)?;
-    let name = format!("{:x}.crt", parsed.serial);
-    write(
-        &issued.join(name),
-        pem,
-        0o600,
-        "there is such a certificate",
-    )
 }
 
 /// Revokes certificates of the authority in `dir`, and puts the list that says so beside `ca.crt`; whose they were.

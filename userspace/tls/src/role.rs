@@ -101,3 +101,15 @@ impl Identity {
         }
     }
 }
+
+/// A certificate of the authority that does not have the role that is asked for.
+#[derive(Debug)]
+pub(crate) struct WrongRole(pub(crate) String);
+
+impl fmt::Display for WrongRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongRole {}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! HTTP for programs that are asked by few: who asks is known, and what one may cost is limited.
 
-use crate::{explain, Identity, Live, Revocations, Role};
+use crate::live::Shown;
+use crate::{explain, Identity, Live, Role};
 use axum::Router;
 use hyper::body::Incoming;
 use hyper::service::{service_fn, Service};
@@ -80,13 +81,6 @@ impl Caller {
             needed.join(" or ")
         ))
     }
-}
-
-/// What a server shows, and whom it refuses, at a time.
-#[derive(Clone)]
-pub(crate) struct Shown {
-    pub(crate) config: Arc<ServerConfig>,
-    pub(crate) revoked: Arc<Revocations>,
 }
 
 /// What a server shows, and whom it refuses.

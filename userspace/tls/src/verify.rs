@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What is asked of a certificate besides that this fabric's authority made it: its role.
 
+use crate::role::WrongRole;
 use crate::{Identity, Revocations, Role};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::WebPkiServerVerifier;
@@ -9,20 +10,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
 };
-use std::fmt;
 use std::sync::Arc;
-
-/// A certificate of the authority that does not have the role that is asked for.
-#[derive(Debug)]
-pub(crate) struct WrongRole(pub(crate) String);
-
-impl fmt::Display for WrongRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for WrongRole {}
 
 fn wrong(text: String) -> Error {
     let other = OtherError(Arc::new(WrongRole(text)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Contexts.
 
+use crate::environment::Environment;
 use crate::inline::Copies;
-use crate::partition::Environment;
 use crate::{
     Access, CompletionQueue, Doorbell, Error, Memory, MemoryRegion, QueuePair, ReceiveQueue,
     Result, SendQueue, SharedReceive, SharedReceiveQueue,

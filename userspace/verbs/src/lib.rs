@@ -49,6 +49,7 @@
 mod completion;
 mod context;
 mod device;
+mod environment;
 mod error;
 mod inline;
 pub mod partition;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Queue pairs.
 
+use crate::environment::Environment;
 use crate::inline::Copies;
-use crate::partition::Environment;
 use crate::{Address, Connected, Error, Part, PostError, ReceiveRequest, Result, WorkRequest};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ impl Manager {
             getrandom::u32().map_err(|error| format!("there are no random numbers: {error}"))
         });
         let partition = partition.map_err(Refusal::Conflict)?;
-        let links = job_links(spec, partition, state).map_err(Refusal::Job)?;
+        let links = job_links(spec, partition, state.as_fabric()).map_err(Refusal::Job)?;
         let job = JobRecord {
             name: spec.name.clone(),
             hosts,

@@ -4,8 +4,7 @@
 use super::check::{all_to_all, Checker};
 use super::file::File;
 use super::hosts;
-use super::{Fabric, Link, OnBroken};
-use crate::state::State;
+use super::{Fabric, Link};
 use serde::Serialize;
 use superp_control::manager::{JobSettings, JobSpec};
 
@@ -24,9 +23,10 @@ struct Table<'a> {
     settings: &'a JobSettings,
 }
 
-/// All nodes of a job connected to all, in its partition, on top of what the fabric has; or the mistakes, a
-/// sentence each.
-pub fn links(spec: &JobSpec, partition: u32, state: &State) -> Result<Vec<Link>, Vec<String>> {
+/// The connections of a job in its partition: each of its nodes is connected to each other one.
+/// `fabric` is what runs already; the connections are checked against it. Each mistake is a
+/// sentence.
+pub fn links(spec: &JobSpec, partition: u32, fabric: Fabric) -> Result<Vec<Link>, Vec<String>> {
     let text = Text {
         fabric: &spec.name,
         connections: [Table {
@@ -37,25 +37,8 @@ pub fn links(spec: &JobSpec, partition: u32, state: &State) -> Result<Vec<Link>,
     };
     let text = toml::to_string(&text).map_err(|error| vec![error.to_string()])?;
     let file: File = toml::from_str(&text).map_err(|error| vec![error.message().to_owned()])?;
-    let nodes = state.members();
-    let conns = state.conns.values().map(|conn| {
-        let [a, b] = conn.nodes.clone();
-        Link {
-            a: a.clone().min(b.clone()),
-            b: a.max(b),
-            settings: conn.settings.clone(),
-        }
-    });
     let mut checker = Checker {
-        fabric: Fabric {
-            name: state.fabric.name.clone(),
-            broken: OnBroken::default(),
-            params: state.params.clone(),
-            nodes: nodes
-                .map(|(name, record)| (name.clone(), record.node.clone()))
-                .collect(),
-            links: conns.collect(),
-        },
+        fabric,
         mistakes: Vec::new(),
     };
     let before = checker.fabric.links.len();

@@ -6,10 +6,11 @@ mod file;
 pub mod hosts;
 mod job;
 mod mistake;
+mod read;
 
-pub use file::read;
 pub use job::links as job_links;
 pub use mistake::{show, Mistake};
+pub use read::read;
 pub use superp_control::manager::{Encap, Node, Params, Port, Settings};
 
 use serde::{Deserialize, Serialize};

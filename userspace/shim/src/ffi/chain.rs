@@ -9,15 +9,16 @@ use super::abi::*;
 use super::completion::{
     ack_events, create_channel, create_cq, destroy_channel, destroy_cq, get_event,
 };
-use super::context::{
-    close_device, query_device, query_gid, query_gid_ex, query_gid_table, query_gid_type,
-    query_pkey, query_port_old,
-};
-use super::device::{device_guid, device_name, open_device, Devices};
+use super::context::get_async_event;
+use super::device::{device_guid, device_name, Devices};
 use super::domain::{alloc_pd, dealloc_pd, dereg_mr, reg_mr, reg_mr_iova};
-use super::events::get_async_event;
+use super::open::{close_device, open_device};
+use super::query::{
+    query_device, query_gid, query_gid_ex, query_gid_table, query_gid_type, query_pkey,
+    query_port_old, PKEY,
+};
 use super::queue::{create_qp, destroy_qp, modify_qp, query_qp, to_extended};
-use super::srq::{create_srq, destroy_srq, modify_srq, query_srq};
+use super::shared::{create_srq, destroy_srq, modify_srq, query_srq};
 use super::{context, device, errno_now, set_errno, Failure};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 use std::ffi::CStr;
@@ -223,7 +224,7 @@ unsafe fn no_change(
 /// There is one partition key.
 unsafe fn pkey_index(_context: *mut ibv_context, _port: u8, pkey: u16) -> c_int {
     match pkey {
-        context::PKEY => 0,
+        PKEY => 0,
         _ => {
             set_errno(libc::EINVAL);
             -1

@@ -6,14 +6,15 @@
 //! ([`number`](crate::cm::number)); each other identifier has one as well, for the answers.
 
 mod calls;
+mod dialogue;
 mod endpoints;
 mod identifier;
 mod names;
 mod queues;
 
 use super::abi::*;
-use super::completion::{add_one, without_signals};
-use super::context::event_fd;
+use super::eventfd::{add_one, event_fd};
+use super::router::without_signals;
 use super::{lock, tell};
 use crate::cm::{self, reason, Kind, Message, Terms};
 use identifier::{Id, Peer, State};

@@ -2,8 +2,6 @@
 //! The device, and lists of devices.
 
 use super::abi::*;
-use super::context::Context;
-use super::give;
 use libc::{c_char, c_int};
 use std::ptr;
 use std::sync::OnceLock;
@@ -165,15 +163,6 @@ pub(super) fn guid(ports: &[Port]) -> u64 {
 
 pub(super) unsafe fn device_guid(_device: *mut ibv_device) -> u64 {
     superp_verbs::Device::current().map_or(0, |device| guid(device.ports()))
-}
-
-pub(super) unsafe fn open_device(device: *mut ibv_device) -> *mut ibv_context {
-    let context: *mut Context = give(Context::open(device));
-    match context.is_null() {
-        true => ptr::null_mut(),
-        // SAFETY: Made just now.
-        false => unsafe { Context::public(context) },
-    }
 }
 
 #[cfg(test)]

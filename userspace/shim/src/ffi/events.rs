@@ -2,10 +2,9 @@
 //! Asynchronous events: the port comes up or goes down, or has other addresses; a shared receive queue runs low.
 
 use super::abi::*;
-use super::completion::add_one;
-use super::context::{event_fd, Context};
+use super::eventfd::{add_one, event_fd};
 use super::srq::SrqPointer;
-use super::{errno, lock, minus_one};
+use super::{errno, lock};
 use libc::{c_int, c_uint};
 use std::collections::VecDeque;
 use std::io;
@@ -46,6 +45,16 @@ impl State {
 pub(super) struct Event {
     pub(super) kind: ibv_event_type,
     pub(super) srq: Option<SrqPointer>,
+}
+
+impl Event {
+    /// A shared receive queue has come below its limit.
+    pub(super) fn low(srq: SrqPointer) -> Self {
+        Self {
+            kind: IBV_EVENT_SRQ_LIMIT_REACHED,
+            srq: Some(srq),
+        }
+    }
 }
 
 /// Notices changes of the port, and keeps events until the program asks.
@@ -128,7 +137,7 @@ impl AsyncEvents {
     }
 
     /// The next event; waits for one unless the program has made the descriptor one that does not wait.
-    fn take(&self) -> Result<Event, c_int> {
+    pub(super) fn take(&self) -> Result<Event, c_int> {
         let mut count: u64 = 0;
         let to: *mut u64 = &mut count;
         // SAFETY: Eight bytes.
@@ -168,26 +177,6 @@ fn subscribe() -> io::Result<OwnedFd> {
         0 => Ok(socket),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-pub(super) unsafe fn get_async_event(
-    context: *mut ibv_context,
-    event: *mut ibv_async_event,
-) -> c_int {
-    // SAFETY: An own context.
-    let own = unsafe { Context::of(context) };
-    minus_one(own.router.events().take().map(|taken| {
-        let element = match taken.srq {
-            Some(srq) => ibv_async_event__bindgen_ty_1 { srq: srq.give() },
-            None => ibv_async_event__bindgen_ty_1 { port_num: 1 },
-        };
-        let told = ibv_async_event {
-            element,
-            event_type: taken.kind,
-        };
-        // SAFETY: The caller's struct.
-        unsafe { *event = told };
-    }))
 }
 
 #[cfg(test)]

@@ -3,51 +3,14 @@
 //! `ibv_wr_complete()`, which posts all or nothing.
 
 use super::abi::*;
+use super::batch::{Request, Work};
 use super::lock;
 use super::post::bytes;
-use super::queue::Qp;
+use super::qp::Qp;
 use crate::rules::{self, Operation};
 use libc::{c_int, c_void, size_t};
-use std::sync::{Condvar, Mutex, PoisonError};
-use superp_verbs::uapi::superp_sqe;
-use superp_verbs::{Part, WorkRequest};
-
-/// Requests that are being put together, by one thread at a time.
-#[derive(Default)]
-pub(super) struct Batch {
-    work: Mutex<Work>,
-    free: Condvar,
-}
-
-#[derive(Default)]
-struct Work {
-    /// From start to complete or abort.
-    busy: bool,
-    requests: Vec<Request>,
-    /// Whether the last of them may have its bytes in it.
-    can_be_inline: bool,
-    /// Of the first call that was wrong, or 0.
-    wrong: c_int,
-}
-
-struct Request {
-    entry: superp_sqe,
-    /// Its local bytes, where the entry has them not.
-    list: Vec<Part>,
-    /// Its bytes, if they are inline.
-    inline: Option<Vec<u8>>,
-}
-
-impl Request {
-    fn as_work(&self) -> WorkRequest<'_> {
-        let work = WorkRequest::from_entry(self.entry);
-        match (&self.inline, self.list.as_slice()) {
-            (Some(bytes), _) => work.inline(bytes),
-            (None, []) => work,
-            (None, list) => work.local(list),
-        }
-    }
-}
+use std::sync::PoisonError;
+use superp_verbs::Part;
 
 /// The interface of a new queue pair. What SUPERp has not is NULL, as is what `send_ops_flags` does not ask
 /// for.
@@ -138,25 +101,6 @@ unsafe fn begin(qp: *mut ibv_qp_ex, operation: Operation) {
             work.can_be_inline = operation.can_be_inline();
         }
         Err(errno) => work.fail(errno),
-    }
-}
-
-impl Work {
-    fn fail(&mut self, errno: c_int) {
-        if self.wrong == 0 {
-            self.wrong = errno;
-        }
-    }
-
-    /// Changes the last request.
-    fn change(&mut self, change: impl FnOnce(&mut Request) -> Result<(), c_int>) {
-        let changed = match self.requests.last_mut() {
-            Some(request) => change(request),
-            None => Err(libc::EINVAL),
-        };
-        if let Err(errno) = changed {
-            self.fail(errno);
-        }
     }
 }
 

@@ -10,17 +10,25 @@
 //!   life of the region.
 
 pub(crate) mod abi;
+mod batch;
 mod chain;
 mod cm;
 mod completion;
 mod context;
+mod cq;
 mod device;
 mod domain;
+mod eventfd;
 mod events;
 mod extended;
+mod open;
 mod polling;
 mod post;
+mod qp;
+mod query;
 mod queue;
+mod router;
+mod shared;
 mod srq;
 
 use libc::c_int;

@@ -3,14 +3,11 @@
 //! a completion, one call for each part of it, and `ibv_end_poll()`.
 
 use super::abi::*;
-use super::completion::{self, Cq};
 use super::context::Context;
+use super::cq::Cq;
 use super::{imm_data, lock};
 use crate::rules;
 use libc::{c_int, c_uint};
-
-/// Attributes of a queue that change nothing here: completions never find their queue full.
-const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
     let Ok(most) = u32::try_from(most) else {
@@ -30,29 +27,6 @@ pub(super) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, most: c_int, wc: *mut i
     match polled {
         Ok(count) => count as c_int,
         Err(error) => -error.errno(),
-    }
-}
-
-pub(super) unsafe extern "C" fn create_cq_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
-) -> *mut ibv_cq_ex {
-    // SAFETY: The caller's struct.
-    let attr = unsafe { &*attr };
-    // SAFETY: An own context.
-    unsafe { completion::create(context, allowed(attr).map(|()| attr)) }
-}
-
-/// Whether the device has what is asked for.
-fn allowed(attr: &ibv_cq_init_attr_ex) -> Result<(), c_int> {
-    let mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-    let has_flags = attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
-    if attr.comp_mask & !mask != 0 || has_flags && attr.flags & !FLAGS != 0 {
-        return Err(libc::EINVAL);
-    }
-    match attr.wc_flags & !u64::from(IBV_WC_STANDARD_FLAGS) {
-        0 => Ok(()),
-        _ => Err(libc::EOPNOTSUPP),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::abi::*;
 use super::context::Context;
-use super::queue::Qp;
+use super::qp::Qp;
 use super::srq::Srq;
 use super::{lock, set_errno};
 use crate::rules::Operation;
@@ -216,11 +216,11 @@ pub(super) unsafe extern "C" fn post_shared_receive(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: An own queue.
-    let object = unsafe { Srq::of(srq) };
+    // SAFETY: An own queue, and its context.
+    let (object, own) = unsafe { (Srq::of(srq), Context::of((*srq).context)) };
     let convert = |wr: &ibv_recv_wr| {
         // SAFETY: An element of the caller's list.
-        let parts = unsafe { parts(object.context(), object.pd(), wr.sg_list, wr.num_sge) }?;
+        let parts = unsafe { parts(own, object.pd(), wr.sg_list, wr.num_sge) }?;
         Ok(ReceiveRequest::new(parts).token(wr.wr_id))
     };
     // SAFETY: By the contract of verbs.

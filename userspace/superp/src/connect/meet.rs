@@ -2,12 +2,10 @@
 //! How two ends of `superp connect` meet and what they say: lines of JSON over TCP. The end with the lower
 //! address listens, the other one calls until somebody is there.
 
-use crate::cli::Connect;
+use super::args::{Connect, Kind};
 use crate::failure::Failure;
 use crate::xfer::Stop;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -20,25 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(200);
 /// Bytes of a line at most: of somebody who has all connection ids in use with us.
 const LONGEST: u64 = 4 << 20;
-
-/// What packets are carried in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
-    /// Directly on Ethernet.
-    Sunh,
-    /// In UDP, over IPv4 or IPv6 as the peer's address is.
-    Udp,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sunh => "sunh",
-            Self::Udp => "udp",
-        })
-    }
-}
 
 /// An end of a connection with the peer that is there already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,9 @@
 //! The end that is measured, as the other sees it.
 
 use super::args::Run;
+use super::plan::Operation;
 use super::slots::Slots;
 use super::talk::{Answer, Receive, Server, What, LISTENER};
-use super::work::Operation;
 use crate::failure::{self, Failure};
 use crate::partition;
 use std::net::IpAddr;

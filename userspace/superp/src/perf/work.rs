@@ -3,6 +3,7 @@
 
 use super::histogram::Histogram;
 use super::peer::{Peer, ENDED, STALE, TOO_SMALL};
+use super::plan::{Operation, Plan};
 use super::progress::Progress;
 use super::slots::{first_difference, Slots};
 use super::{failed, registered};
@@ -16,47 +17,6 @@ use superp_verbs::{
     Access, AccessFault, Address, Atomic, Completion, CompletionQueue, Connected, Context, Error,
     Memory, MemoryRegion, Poller, PostError, QueuePair, QueuePairOptions, WorkRequest,
 };
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    Write,
-    Read,
-    Send,
-    Atomic,
-}
-
-impl Operation {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::Send => "send",
-            Self::Atomic => "atomic",
-        }
-    }
-}
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) operation: Operation,
-    /// Every second queue pair moves bytes the other way.
-    pub(super) bidirectional: bool,
-    pub(super) slots: Slots,
-    /// Requests posted at once.
-    pub(super) batch: u32,
-    /// Requests in all; else as many as the duration allows.
-    pub(super) count: Option<u64>,
-    pub(super) duration: Duration,
-    pub(super) events: bool,
-    /// A thread takes requests in.
-    pub(super) poller: bool,
-    pub(super) verify: bool,
-    /// How long to wait for a completion.
-    pub(super) patience: Duration,
-    /// Record the time of each batch.
-    pub(super) times: bool,
-}
 
 /// What came of it.
 pub(super) struct Outcome {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Messages, sent and counted.
 
+use super::args::{Peer, Source, Target};
 use super::pattern::sizes;
 use super::too_short;
-use crate::cli::{Peer, Source, Target};
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crc32fast::Hasher;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Remote writes and reads.
 
+use super::args::{Cut, Notice, Peer, Source};
 use super::{register, too_short};
-use crate::cli::{Cut, Notice, Peer, Source};
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crate::words::Size;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! `superp xfer serve`: the end that waits.
 
+use super::args::{Serve, ServeAccess};
 use super::message::Tally;
 use super::{load_file, not_bound, register, rma, size, Stop};
-use crate::cli::{Serve, ServeAccess};
 use crate::failure::Failure;
 use crate::out::{self, Out};
 use crate::partition;

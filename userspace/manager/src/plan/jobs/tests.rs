@@ -50,7 +50,7 @@ fn record(name: &str, hosts: &[&str]) -> JobRecord {
 
 /// Makes a job on x1 and x2, in the partition 99.
 fn with_job(mut state: State) -> State {
-    let links = job_links(&spec("x[1-2]"), 99, &state).unwrap();
+    let links = job_links(&spec("x[1-2]"), 99, state.as_fabric()).unwrap();
     let changes = make(&state, 99, record("j", &["x1", "x2"]), &links, 0).unwrap();
     carry_out(&mut state, &changes);
     state
@@ -103,7 +103,7 @@ fn partitions_are_drawn_until_one_is_free_and_forgotten_a_day_after_the_job() {
 #[test]
 fn events_do_not_tell_the_partition() {
     let state = running();
-    let links = job_links(&spec("x[1-3]"), 4_111_222_333, &state).unwrap();
+    let links = job_links(&spec("x[1-3]"), 4_111_222_333, state.as_fabric()).unwrap();
     let job = record("j", &["x1", "x2", "x3"]);
     let mut changes = make(&state, 4_111_222_333, job.clone(), &links, 0).unwrap();
     changes.extend(end(&state, 4_111_222_333, &job, 0));
@@ -143,13 +143,16 @@ fn mistakes_of_a_job_are_told_with_their_remedies() {
             "there is no parameter nh_hop_limits; did you mean nh_hop_limit? \"superp param show\" lists them",
         ),
     ] {
-        assert_eq!(job_links(&spec, 99, &state), Err(vec![told.into()]));
+        assert_eq!(job_links(&spec, 99, state.as_fabric()), Err(vec![told.into()]));
     }
     // One node alone is a job, too.
-    assert_eq!(job_links(&spec("x1"), 99, &state), Ok(Vec::new()));
+    assert_eq!(
+        job_links(&spec("x1"), 99, state.as_fabric()),
+        Ok(Vec::new())
+    );
     // Three connections of the file, and three of the first job: there is room for no more.
     let mut state = state;
-    let links = job_links(&spec("x[1-4]"), 98, &state).unwrap();
+    let links = job_links(&spec("x[1-4]"), 98, state.as_fabric()).unwrap();
     let changes = make(
         &state,
         98,
@@ -159,7 +162,7 @@ fn mistakes_of_a_job_are_told_with_their_remedies() {
     );
     carry_out(&mut state, &changes.unwrap());
     assert_eq!(
-        job_links(&spec("x[1-2]"), 99, &state),
+        job_links(&spec("x[1-2]"), 99, state.as_fabric()),
         Err(vec![
             "x1 has 7 connections, and pdl_conns_per_xpu allows 6; \
              add pdl_conns_per_xpu = 7 to the table [parameters] of the fabric"

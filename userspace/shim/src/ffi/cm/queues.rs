@@ -4,10 +4,11 @@
 use super::super::abi::*;
 use super::super::completion::{create_channel, create_cq, destroy_channel, destroy_cq};
 use super::super::context;
-use super::super::device::{open_device, own_device};
+use super::super::device::own_device;
 use super::super::domain::alloc_pd;
+use super::super::open::open_device;
 use super::super::queue::{create_qp_ex, destroy_qp, modify_qp};
-use super::super::srq::{create_srq, destroy_srq};
+use super::super::shared::{create_srq, destroy_srq};
 use super::super::{errno_now, minus_one};
 use super::identifier::{Id, State};
 use super::{shared, IdPointer, Manager, Opened};
