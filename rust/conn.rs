@@ -481,11 +481,18 @@ impl Conn {
         config.start_psn = start.psn.unwrap_or(config.start_psn);
         config.start_xid = start.xid.unwrap_or(config.start_xid);
         let (proto, mut flows, rx) = new_life(&config)?;
-        let keep_requests = self.inner.lock().state == ConnState::Quiescent;
-        if !keep_requests {
+        let quiescent = self.inner.lock().state == ConnState::Quiescent;
+        if !quiescent {
             self.end_life();
         }
         let mut inner = self.inner.lock();
+        // A device may have gone in between, which breaks the connection.
+        let keep_requests = quiescent && inner.state == ConnState::Quiescent;
+        if quiescent && !keep_requests {
+            drop(inner);
+            self.end_life();
+            inner = self.inner.lock();
+        }
         if keep_requests {
             inner.flows.begin_peer_life();
         } else {

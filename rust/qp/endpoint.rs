@@ -216,13 +216,14 @@ impl Endpoint {
         });
     }
 
-    /// Whether the error queue may get one more completion: at most [`uapi::SUPERP_MAX_REQUESTS`]
-    /// requests are under way or on the error queue.
-    pub(crate) fn may_queue_completion(&self, sk: &Sock) -> bool {
+    /// Whether the error queue has room for `more` completions beside those of requests under way
+    /// and those that are on it, [`uapi::SUPERP_MAX_REQUESTS`] in all.
+    pub(crate) fn has_completion_room(&self, sk: &Sock, more: u32) -> bool {
         self.pending_requests
             .load(Relaxed)
             .saturating_add(sk.completions())
-            < uapi::SUPERP_MAX_REQUESTS
+            .saturating_add(more)
+            <= uapi::SUPERP_MAX_REQUESTS
     }
 
     /// Puts a completion into `buffer`, which is empty, and on the error queue of `sk`.

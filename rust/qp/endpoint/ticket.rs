@@ -82,17 +82,20 @@ impl Ticket {
         sk: &Sock,
         completion: CompletionInfo,
     ) -> Result<Ticket> {
-        let reserve = Reserve::new()?;
-        if !endpoint.may_queue_completion(sk) {
-            return Err(enobufs());
-        }
+        let kind = Kind::Request(Reserve::new()?);
+        // Counted before the check: sendmsg() holds no lock, and many may be at this line.
         endpoint.pending_requests.add(1, Relaxed);
-        Ok(Ticket {
+        let ticket = Ticket {
             endpoint,
             state: Atomic::new(UNARMED),
             completion,
-            kind: Kind::Request(reserve),
-        })
+            kind,
+        };
+        match ticket.endpoint.has_completion_room(sk, 0) {
+            true => Ok(ticket),
+            // The ticket is dropped, and with it the count.
+            false => Err(enobufs()),
+        }
     }
 
     /// The connection has accepted the work, which completes from now on. Any context.
@@ -151,7 +154,7 @@ impl Ticket {
     fn message_failed(&self, code: Code) {
         let endpoint = &self.endpoint;
         endpoint.sock.with(|sk, rcu| {
-            if endpoint.may_queue_completion(sk) {
+            if endpoint.has_completion_room(sk, 1) {
                 if let Some(buffer) = SkBuff::alloc(0, 0) {
                     endpoint.queue_completion(sk, rcu, buffer, self.completion, Some(code));
                 }
