@@ -99,6 +99,14 @@ switched_off() {
 	apply && both_running && content
 }
 
+in_a_bridge() {
+	fresh && ip -n "$nodeA" link add bridge0 type bridge || return 1
+	ip -n "$nodeA" link set eth0 master bridge0 || return 1
+	finds "$nodeA" "$impatient" link:eth0 10.23.0.2 || return 1
+	told text | grep -q bridge0 || return 1
+	apply && both_running && afresh && content && ip -n "$nodeA" link del bridge0
+}
+
 no_carrier() {
 	fresh && ip -n "$nodeB" link set eth0 down || return 1
 	finds "$nodeA" "$patient" link:eth0 || return 1
@@ -258,6 +266,7 @@ on "$nodeB" superp dev add eth0
 tap_case "no connection to the peer" no_connection
 tap_case "a connection that is not started" not_started
 tap_case "a device that is switched off" switched_off
+tap_case "a port that has become a part of a bridge" in_a_bridge
 tap_case "a device without carrier" no_carrier
 tap_case "an MTU below the connection's" small_mtu
 tap_case "a port without address" no_address

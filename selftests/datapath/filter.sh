@@ -60,7 +60,7 @@ passed() {
 
 nodes_up 9000
 ports_up
-connect udp4 1 ext on
+connect udp4 1 ext on pdl_dead_time 60s
 tap_case "IP counts datagrams and bytes" counted
 for hook in output postrouting; do
 	tap_case "a rule in $hook drops them" filtered "$hook"
