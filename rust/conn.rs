@@ -11,6 +11,7 @@ mod active;
 mod chunks;
 mod ending;
 mod flow;
+mod links;
 mod out;
 mod partial;
 mod paths;
@@ -172,8 +173,9 @@ pub(crate) struct ConnStats {
 /// usually waits. See [`Inner::note_post`].
 const SPARSE_POST_GAP: u64 = 5_000_000;
 
-/// State of a connection that `Conn::inner` protects. That lock is taken inside `Queue::consumer`
-/// and outside `Queue::inflight`; the whole order is in Documentation/architecture.md.
+/// State of a connection that `Conn::inner` protects. That lock is taken inside
+/// `SendQueue::consumer` and outside `Queue::inflight`; the whole order is in
+/// Documentation/architecture.md.
 struct Inner {
     state: ConnState,
     cause: &'static str,

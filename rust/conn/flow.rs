@@ -23,11 +23,10 @@ use kernel::{
 use super::{
     active::Active,
     chunks::{self, Chunks, Growth},
+    links::{Links, NIL},
 };
 use crate::qp::work::{FlowId, PackKey, Ticket, Work, WorkOp};
 
-/// Index of no flow, and of no active work.
-const NIL: u32 = u32::MAX;
 /// First pause after a refusal, in ns.
 const BACKOFF_MIN: u64 = 100_000;
 /// Longest pause after a refusal, in ns.
@@ -66,39 +65,6 @@ pub(super) struct Flow {
     /// Time until which the flow pauses, in ns.
     not_before: u64,
     links: Links,
-}
-
-/// The lists that a flow is on. Each names the next flow by its index. The lists are singly linked:
-/// a flow that does not belong on one any more is skipped, or taken off, when its turn comes.
-#[derive(Copy, Clone)]
-struct Links {
-    /// First flow of the bucket that has the number of this slot. This slot's own flow may be in
-    /// another bucket.
-    bucket_head: u32,
-    /// Next flow of the bucket that this flow is in.
-    next_in_bucket: u32,
-    /// On the list of ready flows.
-    ready: bool,
-    next_ready: u32,
-    /// On the list of paused flows.
-    paused: bool,
-    next_paused: u32,
-    /// On the list of flows that may be free.
-    free: bool,
-    next_free: u32,
-}
-
-impl Links {
-    const NONE: Links = Links {
-        bucket_head: NIL,
-        next_in_bucket: NIL,
-        ready: false,
-        next_ready: NIL,
-        paused: false,
-        next_paused: NIL,
-        free: false,
-        next_free: NIL,
-    };
 }
 
 impl Flow {
@@ -492,7 +458,10 @@ impl Flows {
             return Next::Flushed(work);
         }
         if flow.not_before > now {
-            return Next::NotBefore(flow.not_before);
+            // `now` may be older than that of the scan which took the flow off the list.
+            let end = flow.not_before;
+            self.pause(index);
+            return Next::NotBefore(end);
         }
         flow.not_before = 0;
         let messages_active = flow.active_messages > 0;
@@ -716,10 +685,23 @@ impl Flows {
         cursor.insert(work);
     }
 
+    /// Puts the flow on the list of those that pause, unless it is there.
+    fn pause(&mut self, index: u32) {
+        let first = self.first_paused;
+        match self.flow(index) {
+            Some(flow) if !flow.links.paused => {
+                (flow.links.paused, flow.links.next_paused) = (true, first);
+                self.first_paused = index;
+                self.paused = self.paused.saturating_add(1);
+            }
+            _ => {}
+        }
+    }
+
     /// If no message of flow `index` is under way, puts its refused ones back at the front of the
     /// queue and pauses the flow. Returns the end of the pause, in ns.
     pub(super) fn restart_run(&mut self, index: u32, now: u64) -> Option<u64> {
-        let (first, others) = (self.first_paused, self.paused);
+        let others = self.paused;
         let flow = self.flow(index)?;
         if flow.refused.is_empty() || flow.active_messages > 0 {
             return None;
@@ -733,10 +715,7 @@ impl Flows {
         flow.not_before = end;
         let longest = BACKOFF_MAX.saturating_mul((others / PAUSED_FEW).max(1));
         flow.backoff = pause.saturating_mul(2).min(longest);
-        if !flow.links.paused {
-            (flow.links.paused, flow.links.next_paused) = (true, first);
-            (self.first_paused, self.paused) = (index, others.saturating_add(1));
-        }
+        self.pause(index);
         Some(end)
     }
 

@@ -566,8 +566,9 @@ impl Conn {
     /// Receives packets that arrived together, on the path of [`Conn::path_of`]. Each begins with
     /// its first SUPERp header. Softirq.
     pub(crate) fn receive(self: &Arc<Self>, path: usize, mut packets: Burst) {
-        let now = timer::now();
         let mut inner = self.inner.lock();
+        // Behind the lock: time must not go back for the core.
+        let now = timer::now();
         let mut region_cache = RegionCache::new();
         while let Some(skb) = packets.pop() {
             match skb.packets() {
