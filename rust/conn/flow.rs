@@ -35,6 +35,8 @@ const BACKOFF_MAX: u64 = 20_000_000;
 const PAUSE_SHARE: u64 = 50_000;
 /// Number of paused flows from which on the longest pause grows.
 const PAUSED_FEW: u64 = 16;
+/// Longest pause however many flows pause, in ns: those of one user must not hold up another's.
+const PAUSE_MAX: u64 = 1_000_000_000;
 /// Least time between two scans of the paused flows, in ns for each of them.
 const SCAN_GAP: u64 = 200;
 
@@ -710,11 +712,12 @@ impl Flows {
             flow.queue.push_front(work);
         }
         (flow.start, flow.probing) = (true, true);
-        let pause = flow.backoff.max(others.saturating_mul(PAUSE_SHARE));
+        let share = others.saturating_mul(PAUSE_SHARE).min(PAUSE_MAX);
+        let pause = flow.backoff.max(share);
         let end = now.saturating_add(pause);
         flow.not_before = end;
         let longest = BACKOFF_MAX.saturating_mul((others / PAUSED_FEW).max(1));
-        flow.backoff = pause.saturating_mul(2).min(longest);
+        flow.backoff = pause.saturating_mul(2).min(longest.min(PAUSE_MAX));
         self.pause(index);
         Some(end)
     }

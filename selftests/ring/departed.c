@@ -126,6 +126,22 @@ TEST_F(departed, message_to_one_that_took_none__fails_at_once)
 	EXPECT_GT(DEPARTED_MS, now_ms() - begin);
 }
 
+/* REFUSING queue pairs of @b without a receive entry, each with a message of one of @a. */
+static int many_refuse(struct ring_side *a, struct ring_side *b, int encap, struct qp *here,
+		       struct qp *there)
+{
+	int i;
+
+	for (i = 0; i < REFUSING; i++) {
+		if (qp_create(&b->context, &there[i], &b->send_cq, 1, &b->recv_cq, 1) ||
+		    qp_create(&a->context, &here[i], &a->send_cq, 1, NULL, 0) ||
+		    qp_connect(&a->context, &here[i], &node_b, encap, there[i].qpn) ||
+		    send_message(a, &here[i], i))
+			return -1;
+	}
+	return 0;
+}
+
 TEST_F(departed, ones_that_refused__make_room_for_others)
 {
 	struct ring_side *a = &self->a, *b = &self->b;
@@ -133,12 +149,7 @@ TEST_F(departed, ones_that_refused__make_room_for_others)
 	struct superp_rqe entry = { .addr = b->mr.addr, .key = b->mr.key, .length = 64, .token = 9 };
 	struct qp here[REFUSING], there[REFUSING];
 
-	for (i = 0; i < REFUSING; i++) {
-		ASSERT_EQ(0, qp_create(&b->context, &there[i], &b->send_cq, 1, &b->recv_cq, 1));
-		ASSERT_EQ(0, qp_create(&a->context, &here[i], &a->send_cq, 1, NULL, 0));
-		ASSERT_EQ(0, qp_connect(&a->context, &here[i], &node_b, encap, there[i].qpn));
-		ASSERT_EQ(0, send_message(a, &here[i], i));
-	}
+	ASSERT_EQ(0, many_refuse(a, b, encap, here, there));
 	ASSERT_EQ(-1, next(&a->send_cq, 100));
 	for (i = 0; i < REFUSING; i++)
 		ASSERT_EQ(0, ring_destroy(&b->context, SUPERP_IOC_RQP_DESTROY, there[i].id));
@@ -156,15 +167,10 @@ TEST_F(departed, many_that_refuse__are_asked_now_and_then)
 {
 	struct ring_side *a = &self->a, *b = &self->b;
 	struct qp here[REFUSING], there[REFUSING];
-	int encap = variant->options.encap, i;
+	int encap = variant->options.encap;
 	long long before;
 
-	for (i = 0; i < REFUSING; i++) {
-		ASSERT_EQ(0, qp_create(&b->context, &there[i], &b->send_cq, 1, &b->recv_cq, 1));
-		ASSERT_EQ(0, qp_create(&a->context, &here[i], &a->send_cq, 1, NULL, 0));
-		ASSERT_EQ(0, qp_connect(&a->context, &here[i], &node_b, encap, there[i].qpn));
-		ASSERT_EQ(0, send_message(a, &here[i], i));
-	}
+	ASSERT_EQ(0, many_refuse(a, b, encap, here, there));
 	ASSERT_EQ(-1, next(&a->send_cq, 100));
 	before = conn_counter(self->cid, SUPERP_A_CONN_STATS_TX_NO_BUFFER);
 	ASSERT_LE(REFUSING, before);

@@ -115,7 +115,8 @@ impl Ticket {
             .flush_after(self.first.load(Relaxed).wrapping_add(n));
     }
 
-    /// Whether an earlier submission has failed, see [`Work::is_flushed`](crate::qp::work::Work::is_flushed). Any context.
+    /// Whether an earlier submission has failed, see
+    /// [`Work::is_flushed`](crate::qp::work::Work::is_flushed). Any context.
     pub(crate) fn is_flushed(&self) -> bool {
         self.queue.is_flushed(self.first.load(Relaxed))
     }
