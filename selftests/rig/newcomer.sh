@@ -6,23 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . selftests/vm/env.sh
+. selftests/lib/debian.sh
 . selftests/lib/tap.sh
 
-# machine COMMAND…: in a bare Debian, where the checkout is /superp.
-machine() { "$vm/in-root" --root "$root" env -u SUPERP_CACHE DEBIAN_FRONTEND=noninteractive "$@"; }
-# A mirror may keep a state of the suite that is no longer valid for apt.
-bare() {
-	local main security sources proxies
-	read -r main security < <("$vm/debian-mirror") || return 1
-	sources=("deb $main $suite main")
-	[ "$suite" != trixie ] || sources+=("deb $main trixie-backports main" "deb $security trixie-security main")
-	mapfile -t proxies < <(apt-config dump --format '%F "%v";%n' | sed -nE 's/^Acquire::https?::Proxy/--aptopt=&/p')
-	mmdebstrap --variant=minbase --mode=root --include=make,ca-certificates --aptopt='APT::Install-Recommends "false"' \
-		--aptopt='Acquire::Check-Valid-Until "false"' \
-		"${proxies[@]}" --dpkgopt='path-exclude=/usr/share/doc/*' "$suite" "$root" "${sources[@]}" || return 1
-	mkdir -p "$root"/{superp,cache,.cargo} && touch "$root/.cargo/config.toml" "$root/etc/resolv.conf" || return 1
-	machine apt-get update -q
-}
 # Which kernel that machine will run.
 newest() {
 	local target=
@@ -97,7 +83,7 @@ need_root 'a Debian folder'
 for suite; do
 	root=$cache/newcomer-$suite out=build/newcomer-$suite advice=
 	rm -rf "$root"
-	tap_case "$suite: a bare machine" bare
+	tap_case "$suite: a bare machine" bare "$suite" make
 	[ "$tap_failed" = 0 ] || break
 	tap_case "$suite: its newest kernel" newest
 	tap_case "$suite: make tells what to install" told

@@ -16,6 +16,7 @@ import traceback
 from wire import *
 
 XFER = "/superp/build/selftests/datapath/xfer"
+RECEIVER = "/superp/build/selftests/robust/receiver"
 GUARD = 4096 + 13  # of xfer
 
 # Headers that packets have; as "ways" in lib/superp.sh.
@@ -177,6 +178,17 @@ class Scripted:
             finally:
                 server.stdin.close()
                 same(server.wait(10), 0, "status of the region's program")
+
+    @contextlib.contextmanager
+    def receiver(self, length):
+        """A queue pair of the node with one receive entry: gives its number, and the program."""
+        command = [RECEIVER, self.nodes.name[self.number], self.address(self.other), str(length)]
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            yield int(program.stdout.readline()), program
+        finally:
+            program.stdin.close()
+            same(program.wait(10), 0, "status of the receiver")
 
     def request(self, operation, remote, memory=None, length=None):
         """A request of the node to the script, as a running program."""

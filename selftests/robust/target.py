@@ -323,6 +323,27 @@ def given_up(way):
         p.alive()
 
 
+def given_up_at_receive_entry(way):
+    """A message that is given up half way leaves the receive entry that it had, and the entry's
+    place in the completion queue, to the next message."""
+    p = peer(way, "ext", "on")
+
+    def part(qpn, offset, length):
+        p.send(SEND_QP_EXT, struct.pack("<IIII", qpn, 0, offset, length) + bytes(64), num_ops=1)
+        p.acknowledged(p.xid)
+        p.xid += 1
+
+    with p.receiver(256) as (qpn, program):
+        for length in 128, 192, 256:
+            part(qpn, 0, length)
+        for offset in 64, 128, 192:
+            part(qpn, offset, 256)
+        same(program.stdout.readline(), "0 256\n", "the receive that completes")
+        part(qpn, 0, 64)
+        same(program.stdout.readline(), "0 64\n", "the receive behind it")
+        p.alive()
+
+
 def told(way):
     """An immediate of a write comes once, as an empty message, and there is one in a transaction [proto 7]."""
     p = peer(way, "ext", "on")
@@ -731,6 +752,7 @@ try:
         results.case(f"{way}: a message whose packets arrive out of order", messages, way)
         results.case(f"{way}: what is left of a message is not joined to the next one", left_over, way)
         results.case(f"{way}: a message of several transactions ends when another one begins", given_up, way)
+        results.case(f"{way}: a message that is given up leaves its receive entry", given_up_at_receive_entry, way)
         results.case(f"{way}: an immediate of a write comes once, as an empty message", told, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
