@@ -12,7 +12,8 @@ cd "$(dirname "$0")/../.."
 need_root 'a Debian folder'
 "$vm/host-setup"
 [ -e build/packages/0/superp.changes ] || selftests/packages/build >&2
-root=$cache/two disk=$cache/two.image work=$(mktemp -d) machines=() seconds=0
+root=$cache/two disk=$cache/two.image work=$(mktemp -d) seconds=0
+declare -A machines=()
 ended() {
 	[ "${#machines[@]}" = 0 ] || kill "${machines[@]}" 2>/dev/null || true
 	rm -rf "$work" "$root" "$disk"
@@ -85,13 +86,13 @@ disk() {
 				'second superp perf serve')
 					case $who in
 					first) echo 'read -r </dev/ttyS1' ;;
-					second) echo 'type_in "superp perf serve" & sleep 2; echo serving' ;;
+					second) echo 'type_in "superp perf serve" & serving=$!; sleep 2; echo serving' ;;
 					esac
 					;;
 				"both "* | "$who "*) printf 'type_in %q\n' "${line#* }" ;;
 				esac
 			done
-			[ "$who" = first ] || echo 'read -r </dev/ttyS1; pkill -INT -x superp; wait'
+			[ "$who" = first ] || echo 'read -r </dev/ttyS1; pkill -INT -x superp; wait "$serving"'
 			echo 'echo "has typed all"'
 		} >"$root/root/$who"
 		chmod +x "$root/root/$who"
@@ -108,22 +109,24 @@ boots() {
 	local accelerator
 	read -ra accelerator < <("$vm/qemu-accelerator")
 	mkfifo "$work/$1.in" "$work/$1.out"
-	cat "$work/$1.out" >/dev/null & machines+=($!)
+	cat "$work/$1.out" >/dev/null & machines[$1.out]=$!
 	TMPDIR=$cache qemu-system-x86_64 -machine q35 "${accelerator[@]}" -smp 2 -m 2048M -nodefaults -no-user-config \
 		-display none -no-reboot -kernel "$work/vmlinuz" -initrd "$work/initrd" \
 		-append "root=/dev/vda rw console=ttyS0 panic=-1 loglevel=3 mitigations=off systemd.show_status=off systemd.run=/root/$1 systemd.run_success_action=poweroff systemd.run_failure_action=poweroff" \
 		-drive "file=$disk,format=raw,if=virtio,snapshot=on" -device virtio-rng-pci,romfile= \
 		-netdev "stream,id=wire,server=$3,addr.type=unix,addr.path=$work/wire" \
 		-device "virtio-net-pci,netdev=wire,mac=52:54:00:00:ff:0$2,romfile=" \
-		-serial "file:$work/$1.output" -serial "pipe:$work/$1" </dev/null >"$work/$1.qemu" 2>&1 & machines+=($!)
+		-serial "file:$work/$1.output" -serial "pipe:$work/$1" </dev/null >"$work/$1.qemu" 2>&1 & machines[$1]=$!
 }
 # until_said WHO PATTERN: a line of it, within half an hour.
 until_said() {
-	local end=$((SECONDS + 1800)) pid
+	local end=$((SECONDS + 1800))
 	until grep -qaE "$2" "$work/$1.output" 2>/dev/null; do
-		for pid in "${machines[@]}"; do
-			kill -0 "$pid" 2>/dev/null || { cat "$work/$1.qemu"; return 1; }
-		done
+		if ! kill -0 "${machines[$1]}" 2>/dev/null; then
+			grep -qaE "$2" "$work/$1.output" && return
+			cat "$work/$1.qemu"
+			return 1
+		fi
 		[ "$SECONDS" -lt "$end" ] || { echo "$1 does not say $2"; return 1; }
 		sleep 0.5
 	done
@@ -132,7 +135,7 @@ two() {
 	local who
 	boots first 1 on
 	# Who listens must be there first; a QEMU that finds nobody ends.
-	until [ -S "$work/wire" ]; do sleep 0.2; kill -0 "${machines[-1]}" || return 1; done
+	until [ -S "$work/wire" ]; do sleep 0.2; kill -0 "${machines[first]}" || return 1; done
 	boots second 2 off
 	until_said second '^serving' && echo >"$work/first.in" &&
 		until_said first '^has typed all' && echo >"$work/second.in" &&
