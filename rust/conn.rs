@@ -679,7 +679,7 @@ impl Conn {
         let fits = {
             let inner = self.inner.lock();
             let mut paths = inner.paths.iter();
-            self.identity.encap != Encap::Sunh
+            self.identity.encap != Encap::Ether
                 || inner.paths.closed()
                 || paths.any(|path| path.mtu() >= self.identity.config.mtu)
         };

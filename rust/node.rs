@@ -4,6 +4,7 @@
 //! connections share ([`Resources`]).
 
 mod conns;
+mod frame;
 mod gateway;
 mod ports;
 mod routes;
@@ -32,6 +33,7 @@ use crate::{
     slabs::Kernel,
 };
 
+pub(crate) use frame::register;
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
@@ -212,7 +214,8 @@ impl PernetOps for Node {
 }
 
 impl PacketOps for Node {
-    fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
+    fn rx_frames(&self, ifindex: u32, ethertype: u16, frames: Burst) {
+        let lite = ethertype == frame::ethertype_of(true);
         Node::rx_sunh(self, ifindex, lite, frames);
     }
 

@@ -36,7 +36,7 @@ use crate::{
 
 pub(crate) use batch::CompletionBatch;
 pub(crate) use cq::Cq;
-pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
+pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Origin, Peer, Ticket, UNSPECIFIED};
 pub(crate) use page::Page;
 pub(crate) use queue::{
     Bytes, Claim, CompletedRange, Doorbell, Params, Peer as RingPeer, Queue, Slot,

@@ -20,7 +20,7 @@ mod run;
 mod slabs;
 mod socket;
 
-use kapi::params::{ethertype, family, lite_ethertype, next_header};
+use kapi::params::{ethertype, family, next_header};
 
 module! {
     type: Superp,
@@ -43,7 +43,7 @@ struct Superp {
 impl kernel::Module for Superp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let namespaces = kapi::net::Registration::new()?;
-        let packets = kapi::rx::Registration::new(ethertype(), lite_ethertype())?;
+        let packets = node::register()?;
         let netlink = kapi::nl::Registration::new()?;
         let sockets = kapi::sock::Registration::new(family().into())?;
         pr_info!(

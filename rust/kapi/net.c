@@ -19,7 +19,7 @@
  * struct superp_pernet - what the module keeps for each network namespace
  * @node: Rust state of the namespace (PernetOps), a counted reference; NULL during setup and exit
  * @exiting: the same reference during exit
- * @cells: collect received SUNH frames
+ * @cells: collect received frames
  */
 struct superp_pernet {
 	void __rcu *node;
@@ -47,7 +47,7 @@ void *superp_net_node(const struct net *net)
 }
 
 /**
- * superp_net_cells - look up the cells that collect SUNH frames of a namespace
+ * superp_net_cells - look up the cells that collect frames of a namespace
  * @net: the network namespace
  *
  * Context: under rcu_read_lock(), while superp_net_node() returns a state.

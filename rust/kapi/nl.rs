@@ -347,12 +347,12 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// Multicasts an event to the listeners in a namespace. Costs little if there are none. Without
+/// Multicasts event `cmd` to the listeners in a namespace. Costs little if there are none. Without
 /// memory the event is lost. Any context up to softirq.
-pub(crate) fn event(net: Net, fill: impl FnOnce(&mut Message<'_>) -> Result) {
+pub(crate) fn event(net: Net, cmd: u8, fill: impl FnOnce(&mut Message<'_>) -> Result) {
     let mut msg = ptr::null_mut();
     // SAFETY: `msg` is valid for writes.
-    let Some(skb) = NonNull::new(unsafe { c::superp_nl_event_new(&mut msg) }) else {
+    let Some(skb) = NonNull::new(unsafe { c::superp_nl_event_new(cmd, &mut msg) }) else {
         return;
     };
     // INVARIANT: `superp_nl_event_new()` has started the message.

@@ -62,7 +62,7 @@ pub(crate) unsafe fn count_headers(start: *const u8, len: u32, parse: fn(&[u8]) 
 }
 
 /// Registers the function that returns how many bytes at the front of a packet are headers, from
-/// the PDL header on. Used once in a module.
+/// the first header on. Used once in a module.
 macro_rules! headers_len {
     ($parse:path) => {
         $crate::kapi::exported! {

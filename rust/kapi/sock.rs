@@ -2,7 +2,7 @@
 
 //! Sockets of the address family. Safe Rust over `sock.c`.
 
-use core::{mem, pin::Pin, ptr, ptr::NonNull};
+use core::{mem, pin::Pin, ptr, ptr::NonNull, slice};
 
 use kernel::{
     ffi::c_void,
@@ -20,9 +20,9 @@ use kernel::{
 use super::{bindings, errno::enobufs, net::Net, skb::SkBuff};
 
 pub(crate) use bindings::{
-    sockaddr_superp as Name, superp_completion as CompletionRecord, superp_key as Key,
-    superp_mr_dereg as MrDereg, superp_mr_info as MrInfo, superp_mr_reg as MrReg,
-    superp_qp_info as QpInfo, superp_rma as Rma, superp_sock_from as From,
+    sockaddr_superp as Name, superp_atomic as AtomicRma, superp_completion as CompletionRecord,
+    superp_key as Key, superp_mr_dereg as MrDereg, superp_mr_info as MrInfo,
+    superp_mr_reg as MrReg, superp_qp_info as QpInfo, superp_rma as Rma, superp_sock_meta as Meta,
 };
 
 /// Numbers of the ioctl commands.
@@ -46,12 +46,30 @@ unsafe impl FromBytes for MrDereg {}
 // SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
 unsafe impl AsBytes for QpInfo {}
 
+// SAFETY: The type consists of integers and arrays of them, so all bytes are valid.
+unsafe impl FromBytes for Name {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for Name {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for CompletionRecord {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for Key {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for Key {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for Rma {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for AtomicRma {}
+
 // The sums of the fields: the types have no padding.
 const _: () = {
     assert!(mem::size_of::<MrReg>() == 40);
     assert!(mem::size_of::<MrInfo>() == 56);
     assert!(mem::size_of::<MrDereg>() == 8);
     assert!(mem::size_of::<QpInfo>() == 24);
+    assert!(mem::size_of::<Name>() == 28);
+    assert!(mem::size_of::<CompletionRecord>() == 24);
+    assert!(mem::size_of::<Key>() == 16);
 };
 
 /// A `struct sock` of the family.
@@ -182,23 +200,45 @@ impl Sock {
         unsafe { bindings::superp_sock_write_space(self.as_ptr()) }
     }
 
-    /// Appends a message to the receive queue. Any context up to softirq.
+    /// Appends a message to the receive queue. [`ProtoOps::received`] gets `meta` back. Any context
+    /// up to softirq.
     ///
     /// # Errors
     ///
     /// - `ENOBUFS`: SO_RCVBUF is full.
     /// - `ESHUTDOWN`: receiving has been shut down.
-    pub(crate) fn deliver(&self, _: &rcu::Guard, message: SkBuff, from: &From) -> Result {
+    pub(crate) fn deliver(&self, _: &rcu::Guard, message: SkBuff, meta: &Meta) -> Result {
         // SAFETY: `self` is a valid socket. The callee takes ownership of the message.
         kernel::error::to_result(unsafe {
-            bindings::superp_sock_deliver(self.as_ptr(), message.into_raw().cast(), from)
+            bindings::superp_sock_deliver(self.as_ptr(), message.into_raw().cast(), meta)
         })
     }
 
-    /// Appends a completion to the error queue, in an empty buffer. Any context up to softirq.
-    pub(crate) fn complete(&self, _: &rcu::Guard, buffer: SkBuff, record: &CompletionRecord) {
-        // SAFETY: `self` is a valid socket. The callee takes ownership of the buffer.
-        unsafe { bindings::superp_sock_complete(self.as_ptr(), buffer.into_raw().cast(), record) }
+    /// Appends a completion to the error queue, in an empty buffer. recvmsg() returns it as a
+    /// control message. Any context up to softirq.
+    pub(crate) fn complete<T: AsBytes>(
+        &self,
+        _: &rcu::Guard,
+        buffer: SkBuff,
+        level: i32,
+        kind: i32,
+        record: &T,
+    ) {
+        const {
+            assert!(mem::size_of::<T>() <= bindings::SUPERP_SOCK_COMPLETION_MAX as usize);
+        }
+        // SAFETY: `self` is a valid socket. The callee takes ownership of the buffer, and reads the
+        // bytes of `record`. CAST: The assertion above bounds the size.
+        unsafe {
+            bindings::superp_sock_complete(
+                self.as_ptr(),
+                buffer.into_raw().cast(),
+                level,
+                kind,
+                ptr::from_ref(record).cast(),
+                mem::size_of::<T>() as u32,
+            )
+        }
     }
 }
 
@@ -281,7 +321,7 @@ impl Drop for Reserve {
     }
 }
 
-/// The arguments of a sendmsg() call. The C half has checked their form.
+/// The arguments of a sendmsg() call.
 pub(crate) struct SendRequest<'a>(&'a bindings::superp_sock_send);
 
 impl<'a> SendRequest<'a> {
@@ -301,28 +341,24 @@ impl<'a> SendRequest<'a> {
     }
 
     /// The destination, if there is one.
-    pub(crate) fn name(&self) -> Option<&Name> {
-        self.0.has_name.then_some(&self.0.name)
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the address is too short.
+    pub(crate) fn name<N: FromBytes>(&self) -> Result<Option<N>> {
+        if self.0.name.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: The C half passes the address of the message header, and its length.
+        unsafe { read_name(self.0.name, self.0.name_len) }.map(Some)
     }
 
-    /// The remote memory request, if there is one.
-    pub(crate) fn rma(&self) -> Option<&Rma> {
-        self.0.has_rma.then_some(&self.0.rma)
-    }
-
-    /// Operand and comparison value, if the request is an atomic operation.
-    pub(crate) fn atomic(&self) -> Option<(u64, u64)> {
-        self.0.atomic.then_some((self.0.operand, self.0.compare))
-    }
-
-    /// The receive context of the peer and the offset in it, if the message goes there.
-    pub(crate) fn key(&self) -> Option<&'a Key> {
-        self.0.has_key.then_some(&self.0.key)
-    }
-
-    /// The immediate data, if there is any.
-    pub(crate) fn imm(&self) -> Option<u32> {
-        self.0.has_imm.then_some(self.0.imm)
+    /// The control messages.
+    pub(crate) fn control(&self) -> ControlMessages<'a> {
+        ControlMessages {
+            send: self.0,
+            next: self.0.cmsg,
+        }
     }
 
     /// The data.
@@ -330,6 +366,69 @@ impl<'a> SendRequest<'a> {
         // SAFETY: In sendmsg() the iterator of a `struct msghdr` is a source. The call lends it for
         // `'a`, and `&mut self` makes this its only use.
         unsafe { IovIterSource::from_raw(self.0.data.cast()) }
+    }
+}
+
+/// A control message of a sendmsg() call.
+pub(crate) struct ControlMessage<'a> {
+    /// `cmsg_level`.
+    pub(crate) level: i32,
+    /// `cmsg_type`.
+    pub(crate) kind: i32,
+    /// The content. It may not be aligned.
+    pub(crate) data: &'a [u8],
+}
+
+/// The control messages of a sendmsg() call. An item is `EINVAL` if the length of the message is
+/// wrong; then it is the last.
+///
+/// # Invariants
+///
+/// `next` is null, or a control message of `send.msg`.
+pub(crate) struct ControlMessages<'a> {
+    send: &'a bindings::superp_sock_send,
+    next: *mut bindings::cmsghdr,
+}
+
+impl<'a> Iterator for ControlMessages<'a> {
+    type Item = Result<ControlMessage<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next.is_null() {
+            return None;
+        }
+        let mut out = bindings::superp_sock_cmsg::default();
+        // SAFETY: By the type invariant `next` is a control message of `msg`. INVARIANT: The callee
+        // sets `next` to the following one, or to null.
+        let err = unsafe { bindings::superp_sock_cmsg(self.send.msg, &mut self.next, &mut out) };
+        if let Err(e) = kernel::error::to_result(err) {
+            // INVARIANT: Null is allowed.
+            self.next = ptr::null_mut();
+            return Some(Err(e));
+        }
+        Some(Ok(ControlMessage {
+            level: out.level,
+            kind: out.type_,
+            // SAFETY: The callee has returned `len` bytes of the control buffer, which is kernel
+            // memory that does not change during the call, that is, for `'a`.
+            data: unsafe { slice::from_raw_parts(out.data.cast(), out.len) },
+        }))
+    }
+}
+
+/// What recvmsg() returns beside the bytes of a message.
+pub(crate) struct Received<'a> {
+    msg: &'a mut bindings::msghdr,
+}
+
+impl Received<'_> {
+    /// Returns a control message. MSG_CTRUNC tells the program if its buffer is too small.
+    pub(crate) fn put_control<T: AsBytes>(&mut self, level: i32, kind: i32, data: &T) {
+        let len = mem::size_of::<T>();
+        // SAFETY: `msg` is the header of the call; the callee reads the bytes of `data`.
+        unsafe {
+            bindings::superp_sock_put_cmsg(self.msg, level, kind, ptr::from_ref(data).cast(), len)
+        }
     }
 }
 
@@ -394,20 +493,60 @@ pub(crate) trait SockState: Sized + Send + Sync + 'static {
     fn ioctl(&self, cmd: u32, arg: usize) -> Result;
 }
 
+/// Reads an address of the user.
+///
+/// # Errors
+///
+/// `EINVAL`: it is too short.
+///
+/// # Safety
+///
+/// `name` is valid for reads of `len` bytes.
+unsafe fn read_name<N: FromBytes>(name: *const c_void, len: i32) -> Result<N> {
+    let len = usize::try_from(len)?;
+    // SAFETY: By this function's contract.
+    let bytes = unsafe { slice::from_raw_parts(name.cast::<u8>(), len) };
+    let (name, _) = N::from_bytes_copy_prefix(bytes).ok_or(EINVAL)?;
+    Ok(name)
+}
+
+/// Writes an address for the user. Returns its length.
+///
+/// # Safety
+///
+/// `to` is a `struct sockaddr_storage`.
+unsafe fn write_name<N: AsBytes>(to: *mut c_void, name: &N) -> i32 {
+    const {
+        assert!(mem::size_of::<N>() <= 128);
+    }
+    let bytes = name.as_bytes();
+    // SAFETY: By this function's contract `to` has 128 bytes, and the name is not longer.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), bytes.len()) };
+    // CAST: At most 128.
+    bytes.len() as i32
+}
+
 /// Operations of SOCK_SEQPACKET sockets, as in `struct proto_ops`. [`proto_ops`] registers the type
 /// that implements this trait. Process context, unless a method says otherwise.
 pub(crate) trait ProtoOps: SockState {
-    /// Handles bind().
-    fn bind(&self, name: &Name) -> Result;
+    /// The family's `struct sockaddr`, without padding and with the family first.
+    type Name: AsBytes + FromBytes;
 
-    /// Handles connect().
-    fn connect(&self, name: &Name) -> Result;
+    /// Handles bind(). The C half has checked only the length of the address.
+    fn bind(&self, name: &Self::Name) -> Result;
+
+    /// Handles connect(). The C half has checked only the length of the address.
+    fn connect(&self, name: &Self::Name) -> Result;
 
     /// Handles connect() to `AF_UNSPEC`.
     fn disconnect(&self);
 
-    /// Handles getsockname() or, if `peer`, getpeername(). Fills in all fields but the family.
-    fn name(&self, peer: bool, name: &mut Name) -> Result;
+    /// Handles getsockname() or, if `peer`, getpeername().
+    fn name(&self, peer: bool) -> Result<Self::Name>;
+
+    /// Returns what recvmsg() returns beside the bytes of the message: its sender's address, and
+    /// control messages. `meta` is what [`Sock::deliver`] got.
+    fn received(&self, meta: &Meta, reply: &mut Received<'_>) -> Self::Name;
 
     /// Whether a message can be sent without waiting. Any context.
     fn writable(&self) -> bool;
@@ -478,6 +617,77 @@ pub(crate) unsafe fn send<T: ProtoOps>(
     }
 }
 
+/// Calls [`ProtoOps::bind`] for the C half.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]; `name` is valid for reads of `len` bytes.
+pub(crate) unsafe fn bind<T: ProtoOps>(
+    state: *const c_void,
+    name: *const c_void,
+    len: i32,
+) -> Result {
+    // SAFETY: The caller meets the requirements.
+    let (state, name) = unsafe { (borrow::<T>(state), read_name(name, len)?) };
+    state.bind(&name)
+}
+
+/// Calls [`ProtoOps::connect`] for the C half.
+///
+/// # Safety
+///
+/// The requirements are those of [`bind`].
+pub(crate) unsafe fn connect<T: ProtoOps>(
+    state: *const c_void,
+    name: *const c_void,
+    len: i32,
+) -> Result {
+    // SAFETY: The caller meets the requirements.
+    let (state, name) = unsafe { (borrow::<T>(state), read_name(name, len)?) };
+    state.connect(&name)
+}
+
+/// Calls [`ProtoOps::name`] for the C half. Returns the length of the address, or a negative errno.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]; `name` is a `struct sockaddr_storage`.
+pub(crate) unsafe fn getname<T: ProtoOps>(
+    state: *const c_void,
+    peer: bool,
+    name: *mut c_void,
+) -> i32 {
+    // SAFETY: The caller meets the requirements of `borrow`.
+    match unsafe { borrow::<T>(state) }.name(peer) {
+        // SAFETY: By this function's contract.
+        Ok(own) => unsafe { write_name(name, &own) },
+        Err(e) => e.to_errno(),
+    }
+}
+
+/// Calls [`ProtoOps::received`] for the C half. Returns the length of the address.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]. `msg` is the header of a recvmsg() call, and nobody
+/// else uses it meanwhile. `meta` is valid for reads. `name` is null or a
+/// `struct sockaddr_storage`.
+pub(crate) unsafe fn received<T: ProtoOps>(
+    state: *const c_void,
+    msg: *mut bindings::msghdr,
+    meta: *const Meta,
+    name: *mut c_void,
+) -> i32 {
+    // SAFETY: By this function's contract.
+    let (state, msg, meta) = unsafe { (borrow::<T>(state), &mut *msg, &*meta) };
+    let sender = state.received(meta, &mut Received { msg });
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: By this function's contract.
+    unsafe { write_name(name, &sender) }
+}
+
 /// Registers a type that implements [`ProtoOps`] as the Rust half of the family's SOCK_SEQPACKET
 /// sockets. Used once in a module.
 macro_rules! proto_ops {
@@ -487,7 +697,7 @@ macro_rules! proto_ops {
             use $crate::kapi::{
                 bindings,
                 export::errno,
-                sock::{self, Name, ProtoOps, SockState},
+                sock::{self, ProtoOps, SockState},
             };
 
             $crate::kapi::exported! {
@@ -512,18 +722,26 @@ macro_rules! proto_ops {
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for reads.
-                fn superp_rust_sock_bind(state: *const c_void, name: *const Name) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).bind(&*name) })
+                /// The requirements are those of [`sock::bind`].
+                fn superp_rust_sock_bind(
+                    state: *const c_void,
+                    name: *const c_void,
+                    len: c_int,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::bind`.
+                    errno(unsafe { sock::bind::<$state>(state, name, len) })
                 }
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for reads.
-                fn superp_rust_sock_connect(state: *const c_void, name: *const Name) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).connect(&*name) })
+                /// The requirements are those of [`sock::connect`].
+                fn superp_rust_sock_connect(
+                    state: *const c_void,
+                    name: *const c_void,
+                    len: c_int,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::connect`.
+                    errno(unsafe { sock::connect::<$state>(state, name, len) })
                 }
 
                 /// # Safety
@@ -536,14 +754,27 @@ macro_rules! proto_ops {
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for writes.
+                /// The requirements are those of [`sock::getname`].
                 fn superp_rust_sock_getname(
                     state: *const c_void,
                     peer: bool,
-                    name: *mut Name,
+                    name: *mut c_void,
                 ) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).name(peer, &mut *name) })
+                    // SAFETY: The caller meets the requirements of `sock::getname`.
+                    unsafe { sock::getname::<$state>(state, peer, name) }
+                }
+
+                /// # Safety
+                ///
+                /// The requirements are those of [`sock::received`].
+                fn superp_rust_sock_received(
+                    state: *const c_void,
+                    msg: *mut bindings::msghdr,
+                    meta: *const sock::Meta,
+                    name: *mut c_void,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::received`.
+                    unsafe { sock::received::<$state>(state, msg, meta, name) }
                 }
 
                 /// # Safety

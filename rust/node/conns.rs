@@ -7,7 +7,11 @@ use kernel::{
     sync::{atomic::Atomic, Arc},
 };
 
-use super::{count, Node, Port, Settings};
+use super::{
+    count,
+    frame::{ethertype_of, net_header},
+    Node, Port, Settings,
+};
 use crate::{
     conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Start},
     event::Event,
@@ -281,7 +285,7 @@ impl Node {
 
     /// The device of a new path. 0, over UDP only: the route chooses it.
     fn port_for(&self, encap: Encap, ifindex: u32) -> Result<u32, Refusal> {
-        let sunh = encap == Encap::Sunh;
+        let sunh = encap == Encap::Ether;
         let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
         let no_port = || {
             Refusal::new(
@@ -321,17 +325,14 @@ impl Node {
             ifindex: ends.ifindex,
             local: ends.local,
             remote: ends.remote,
-            sunh: header.bytes(),
+            header: net_header(&header),
             mac: ends.mac,
             tclass: id.tclass,
             hop_limit: id.hop_limit,
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
             dport: self.param_get(params::UDP_PORT) as u16,
-            ethertype: match id.config.lite {
-                true => crate::kapi::params::lite_ethertype(),
-                false => crate::kapi::params::ethertype(),
-            },
+            ethertype: ethertype_of(id.config.lite),
         }
     }
 
