@@ -138,7 +138,7 @@ impl ReportLimit {
 /// Sends an event to those who listen in a namespace. `limit` is that of its node. Costs next to
 /// nothing if nobody listens. Any context up to softirq. A connection's lock may be held: this does
 /// not sleep and takes no lock of the module.
-pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
+pub(crate) fn notify(net: &Net, limit: &ReportLimit, event: Event) {
     if !nl::event_wanted(net) {
         return;
     }

@@ -22,7 +22,7 @@ use crate::{
     kapi::{
         errno::Refusal,
         map::RcuMap,
-        net::{pernet_ops, DeviceEvent, Net, PernetOps},
+        net::{pernet_ops, DeviceEvent, NetHandle, PernetOps},
         rx::{packet_ops, PacketOps, UdpHeader, UdpPort},
         skb::Burst,
     },
@@ -33,7 +33,7 @@ use crate::{
     slabs::Kernel,
 };
 
-pub(crate) use frame::register;
+pub(crate) use frame::numbers;
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
@@ -87,7 +87,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Creates a node without ports. Process context.
-    pub(crate) fn new(net: Net) -> Result<Arc<Node>> {
+    pub(crate) fn new(net: Arc<NetHandle>) -> Result<Arc<Node>> {
         Arc::pin_init(
             try_pin_init!(Node {
                 resources: Resources::new(net)?,
@@ -200,7 +200,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 impl PernetOps for Node {
-    fn init(net: Net) -> Result<Arc<Node>> {
+    fn init(net: Arc<NetHandle>) -> Result<Arc<Node>> {
         Node::new(net)
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Socket {
 
 impl SockState for Socket {
     /// Initialises the Rust half of the new socket `sk` in `net`. Process context.
-    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
+    fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Socket {
             node: state_of(net).ok_or(ENODEV)?,
             endpoint: Endpoint::new(sk.clone())?,

@@ -67,6 +67,7 @@ void superp_sock_unregister(void);
 int superp_sock_max_family(void);
 void superp_sock_hold(struct sock *sk);
 void superp_sock_put(struct sock *sk);
+struct net *superp_sock_net(const struct sock *sk);
 int superp_sock_sndbuf(const struct sock *sk);
 bool superp_sock_full(const struct sock *sk);
 unsigned int superp_sock_received(const struct sock *sk);

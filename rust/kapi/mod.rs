@@ -24,6 +24,7 @@ pub(crate) mod params;
 pub(crate) mod path;
 pub(crate) mod process;
 pub(crate) mod range;
+pub(crate) mod registration;
 pub(crate) mod ring;
 pub(crate) mod run;
 pub(crate) mod rx;

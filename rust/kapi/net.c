@@ -19,11 +19,13 @@
  * struct superp_pernet - what the module keeps for each network namespace
  * @node: Rust state of the namespace (PernetOps), a counted reference; NULL during setup and exit
  * @exiting: the same reference during exit
+ * @handle: handle of the namespace for Rust, a counted reference
  * @cells: collect received frames
  */
 struct superp_pernet {
 	void __rcu *node;
 	void *exiting;
+	void *handle;
 	struct superp_cells cells;
 };
 
@@ -70,6 +72,29 @@ void *superp_net_cells_node(const struct superp_cells *cells)
 	return rcu_dereference(container_of(cells, struct superp_pernet, cells)->node);
 }
 
+/**
+ * superp_net_get - take a reference to a namespace
+ * @net: the namespace, valid
+ *
+ * Context: any.
+ * Return: whether there is a reference; not if the namespace is being taken down.
+ */
+bool superp_net_get(struct net *net)
+{
+	return maybe_get_net(net);
+}
+
+/**
+ * superp_net_put - drop a reference that superp_net_get() took
+ * @net: the namespace
+ *
+ * Context: any.
+ */
+void superp_net_put(struct net *net)
+{
+	put_net(net);
+}
+
 static int __net_init superp_net_init(struct net *net)
 {
 	struct superp_pernet *pernet = superp_pernet(net);
@@ -80,7 +105,7 @@ static int __net_init superp_net_init(struct net *net)
 	if (err)
 		goto fail;
 	err = -ENOMEM;
-	node = superp_rust_net_init(net, &err);
+	node = superp_rust_net_init(net, &pernet->handle, &err);
 	if (!node)
 		goto fail;
 	rcu_assign_pointer(pernet->node, node);
@@ -102,9 +127,10 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 		pernet = superp_pernet(net);
 		pernet->exiting = rcu_dereference_protected(pernet->node, true);
 		if (pernet->exiting)
-			superp_rust_net_exit(pernet->exiting);
+			superp_rust_net_exit(pernet->exiting, pernet->handle);
 		RCU_INIT_POINTER(pernet->node, NULL);
 	}
+	/* After this no reader of the handle has the namespace. */
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list)
 		superp_cells_stop(&superp_pernet(net)->cells);
@@ -118,7 +144,7 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 		pernet = superp_pernet(net);
 		superp_cells_free(&pernet->cells);
 		if (pernet->exiting)
-			superp_rust_net_free(pernet->exiting);
+			superp_rust_net_free(pernet->exiting, pernet->handle);
 	}
 }
 

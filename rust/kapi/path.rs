@@ -114,7 +114,7 @@ impl Path {
     /// - `EINVAL`: the device is not Ethernet, or the addresses do not fit the encapsulation.
     /// - `EAFNOSUPPORT`: the destination is IPv6, which is disabled.
     /// - `ENOMEM`
-    pub(crate) fn new(net: Net, config: &PathConfig) -> Result<Self> {
+    pub(crate) fn new(net: &Net, config: &PathConfig) -> Result<Self> {
         let config = c::superp_path_config {
             local: config.local,
             remote: config.remote,
@@ -138,7 +138,7 @@ impl Path {
             header: config.header.bytes,
         };
         let mut err = 0;
-        // SAFETY: By the type invariant `net` is a valid namespace. `config` is readable and `err`
+        // SAFETY: `net` is a valid namespace. `config` is readable and `err`
         // is valid for writes.
         let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
         // INVARIANT: `superp_path_new()` passes ownership of the path to the caller.

@@ -33,18 +33,22 @@ pub(crate) struct Registration(());
 
 impl Registration {
     /// Registers the handlers of frames with these EtherTypes, whose network header has
-    /// `header_len` bytes. Process context; called once, when the module is loaded, after the
-    /// pernet operations are registered ([`super::net::Registration`]).
+    /// `header_len` bytes. Process context.
     ///
     /// # Errors
     ///
     /// `EINVAL`: the numbers are equal, or one is below 0x600 and so no EtherType but a length.
-    pub(crate) fn new(ethertypes: [u16; 2], header_len: u32) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// There is no other value of this type. A [`super::net::Registration`] exists, and is dropped
+    /// after the result.
+    pub(super) unsafe fn new(ethertypes: [u16; 2], header_len: u32) -> Result<Self> {
         let [first, second] = ethertypes;
         if first < 0x600 || second < 0x600 || first == second {
             return Err(EINVAL);
         }
-        // SAFETY: The module calls this function once.
+        // SAFETY: By this function's contract the handlers are not registered.
         unsafe { c::superp_rx_register(ethertypes.as_ptr(), header_len) };
         // INVARIANT: `superp_rx_register()` has registered the handlers.
         Ok(Self(()))
@@ -82,9 +86,9 @@ impl UdpPort {
     /// - `EADDRINUSE`: the port is in use.
     /// - `EINVAL`: the port is 0.
     /// - `ENOMEM`
-    pub(crate) fn open(net: Net, port: u16) -> Result<Self> {
+    pub(crate) fn open(net: &Net, port: u16) -> Result<Self> {
         let mut err = 0;
-        // SAFETY: By the type invariant `net` is a valid namespace; `err` is valid for writes.
+        // SAFETY: `net` is a valid namespace; `err` is valid for writes.
         let udp = unsafe { c::superp_udp_port_open(net.as_ptr(), port, &mut err) };
         // INVARIANT: `superp_udp_port_open()` passes ownership of the port to the caller.
         NonNull::new(udp)

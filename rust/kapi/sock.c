@@ -460,6 +460,18 @@ void superp_sock_put(struct sock *sk)
 }
 
 /**
+ * superp_sock_net - network namespace of a socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: the namespace, valid as long as @sk.
+ */
+struct net *superp_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
+}
+
+/**
  * superp_sock_sndbuf - SO_SNDBUF
  * @sk: the socket
  *

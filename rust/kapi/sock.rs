@@ -105,6 +105,17 @@ impl Sock {
         self.0.get()
     }
 
+    /// Network namespace of the socket. Any context.
+    pub(crate) fn net(&self) -> &Net {
+        // SAFETY: `self` is a valid socket.
+        let net = unsafe { bindings::superp_sock_net(self.as_ptr()) };
+        // SAFETY: Every socket has a namespace.
+        let net = unsafe { NonNull::new_unchecked(net) };
+        // SAFETY: RCU frees the socket, and only then it drops its reference to the namespace. So
+        // the namespace stays as long as the reference to the socket.
+        unsafe { Net::from_raw(net) }
+    }
+
     /// SO_SNDBUF in bytes. Any context.
     pub(crate) fn sndbuf(&self) -> isize {
         // SAFETY: `self` is a valid socket. CAST: The limit is positive and at most `i32::MAX`.
@@ -436,16 +447,20 @@ impl Received<'_> {
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the family. Process context; called once, when the module is loaded, after the
-    /// pernet operations are registered ([`super::net::Registration`]). An error is also logged.
+    /// Registers the family. Process context. An error is also logged.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: the number is out of range.
     /// - `EEXIST`: the number is in use.
     /// - `ENOMEM`
-    pub(crate) fn new(family: i32) -> Result<Registration> {
-        // SAFETY: The module calls this function once.
+    ///
+    /// # Safety
+    ///
+    /// There is no other value of this type. A [`super::net::Registration`] exists, and is dropped
+    /// after the result.
+    pub(super) unsafe fn new(family: i32) -> Result<Registration> {
+        // SAFETY: By this function's contract the family is not registered.
         let result = kernel::error::to_result(unsafe { bindings::superp_sock_register(family) });
         match result {
             Ok(()) => Ok(Registration(())),
@@ -481,7 +496,7 @@ impl Drop for Registration {
 /// The Rust half of a socket, from create() to release().
 pub(crate) trait SockState: Sized + Send + Sync + 'static {
     /// Creates the Rust half of socket `sk` in `net`. Process context.
-    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error>;
+    fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error>;
 
     /// Handles ioctl(). Process context.
     ///
@@ -570,7 +585,8 @@ pub(crate) unsafe fn create<T: SockState>(
     // SAFETY: By this function's contract `sk` is a socket of the family. `Sock` is a transparent
     // wrapper.
     let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
-    // SAFETY: By this function's contract `net` is the namespace of the socket, which holds it.
+    // SAFETY: By this function's contract `net` is the namespace of the socket, which holds it, and
+    // `sk` holds the socket.
     let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
     match KBox::try_pin_init(T::new(sk, net), GFP_KERNEL) {
         Ok(state) => state.into_foreign(),

@@ -58,7 +58,7 @@ const PATH_ATTRS: EndsAttrs = EndsAttrs {
 };
 
 /// Puts the ends of a path into `msg`.
-fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
+fn put_ends(msg: &mut Message<'_>, net: &Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
     if ends.ifindex != 0 {
         msg.put_u32(attrs.ifindex, ends.ifindex)?;
         nl::with_device_name(net, ends.ifindex, |name| msg.put_text(attrs.ifname, name))
@@ -70,7 +70,7 @@ fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs)
 }
 
 /// Puts a connection into `msg`, with its counters if `stats` is set.
-fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
+fn put(msg: &mut Message<'_>, net: &Net, conn: &Conn, stats: bool) -> Result {
     let info = conn.info();
     let id = conn.identity();
     msg.put_u16(SUPERP_A_CONN_LOCAL_CID, id.cid)?;
@@ -222,7 +222,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
             let (cid, conn) = node.conns(u32::try_from(from).ok()?)?;
             Some((cid.into(), conn))
         },
-        |msg, conn| put(msg, node.net(), conn, stats),
+        |msg, conn| put(msg, request.net(), conn, stats),
     )
 }
 

@@ -83,7 +83,11 @@ impl Node {
     /// context.
     pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
         let of_conn = |(_, conn): (u32, Arc<Conn>)| conn.identity().local == *addr;
-        self.conns.iter().any(of_conn) || net::is_local_address(self.net(), addr)
+        self.conns.iter().any(of_conn)
+            || self
+                .net()
+                .with(|net| net::is_local_address(net, addr))
+                .unwrap_or(false)
     }
 
     /// Creates a connection in state `Created`. Process context.
@@ -225,12 +229,14 @@ impl Node {
         let ifindex = self.port_for(encap, params.ifindex)?;
         let local = match params.local {
             Some(local) => local,
-            None => net::local_address(self.net(), ifindex, &params.remote).ok_or_else(|| {
-                Refusal::new(
-                    eaddrnotavail(),
-                    c"no local address towards the peer: give local-addr",
-                )
-            })?,
+            None => net::local_address(&*self.live_net()?, ifindex, &params.remote).ok_or_else(
+                || {
+                    Refusal::new(
+                        eaddrnotavail(),
+                        c"no local address towards the peer: give local-addr",
+                    )
+                },
+            )?,
         };
         if is_v4(&local) != v4 {
             return Err(Refusal::new(
@@ -270,7 +276,7 @@ impl Node {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
         for ends in id.paths.iter() {
-            let path = Path::new(self.net(), &self.path_config(id, ends)).map_err(|e| {
+            let path = Path::new(&*self.live_net()?, &self.path_config(id, ends)).map_err(|e| {
                 Refusal::new(
                     e,
                     c"no path to the peer: check device, addresses and routes",

@@ -4,13 +4,12 @@
 
 use crate::{
     kapi::{
-        params::{ethertype, lite_ethertype},
+        params::{ethertype, family, lite_ethertype},
         path::NetHeader,
-        rx::Registration,
+        registration::Numbers,
     },
     proto::wire::Sunh,
 };
-use kernel::prelude::*;
 
 /// Offset in the header of the word that ends with the Flow Label, and the bits of that word which
 /// are the Flow Label.
@@ -30,12 +29,12 @@ pub(super) fn ethertype_of(lite: bool) -> u16 {
     }
 }
 
-/// Registers the reception of SUNH frames. Process context.
-///
-/// # Errors
-///
-/// Those of [`Registration::new`].
-pub(crate) fn register() -> Result<Registration> {
-    // CAST: 8.
-    Registration::new([ethertype(), lite_ethertype()], Sunh::LEN as u32)
+/// What the module registers.
+pub(crate) fn numbers() -> Numbers {
+    Numbers {
+        family: family().into(),
+        ethertypes: [ethertype(), lite_ethertype()],
+        // CAST: 8.
+        header_len: Sunh::LEN as u32,
+    }
 }

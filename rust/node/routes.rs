@@ -211,7 +211,11 @@ impl Node {
         match via {
             // A node beyond SUNH may be a program on this machine.
             Via::Udp(_) => None,
-            _ if net::device_loopback(self.net(), ifindex) => {
+            _ if self
+                .net()
+                .with(|net| net::device_loopback(net, ifindex))
+                .unwrap_or(false) =>
+            {
                 Some(c"frames over a loopback device come back to this node")
             }
             Via::Ip(_) | Via::Mac(_) => None,
@@ -249,7 +253,7 @@ impl Node {
             dport: self.param_get(params::UDP_PORT) as u16,
             ethertype: ethertype_of(false),
         };
-        Path::new(self.net(), &config)
+        Path::new(&*self.live_net()?, &config)
             .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
     }
 
