@@ -333,7 +333,7 @@ impl Socket {
             if self.endpoint().charge(&self.sk, memory) {
                 return Ok(memory);
             }
-            self.sk.wait_space(&mut timeout)?;
+            request.wait_space(&mut timeout)?;
         }
     }
 

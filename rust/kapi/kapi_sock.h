@@ -41,6 +41,7 @@ struct superp_sock_cmsg {
 
 /**
  * struct superp_sock_send - arguments of a sendmsg() call
+ * @sk: the socket
  * @msg: the message header
  * @data: the data
  * @len: bytes of data
@@ -51,6 +52,7 @@ struct superp_sock_cmsg {
  * @nonblock: whether MSG_DONTWAIT is among them
  */
 struct superp_sock_send {
+	struct sock	*sk;
 	struct msghdr	*msg;
 	struct iov_iter	*data;
 	size_t		len;

@@ -199,6 +199,7 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 static int superp_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct superp_sock_send send = {
+		.sk = sock->sk,
 		.msg = msg,
 		.data = &msg->msg_iter,
 		.len = len,
@@ -625,7 +626,7 @@ long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
 
 /**
  * superp_sock_wait_space - sleep until a send can continue or fails
- * @sk: the socket
+ * @sk: the socket, during one of its system calls
  * @timeo: jiffies left, updated
  *
  * Context: process, sleeps.

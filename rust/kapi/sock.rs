@@ -190,21 +190,6 @@ impl Sock {
         unsafe { bindings::superp_sock_sndtimeo(self.as_ptr(), nonblock) }
     }
 
-    /// Sleeps until a send can continue or fails, at most `timeout` jiffies, from which it
-    /// subtracts the time that it slept. Process context.
-    ///
-    /// # Errors
-    ///
-    /// - `EAGAIN`: the time is over.
-    /// - `ERESTARTSYS`, `EINTR`: a signal is pending.
-    pub(crate) fn wait_space(&self, timeout: &mut isize) -> Result {
-        // SAFETY: `self` is a valid socket. Only methods of its own state call this function,
-        // between `create` and `release`, so the C half has the state.
-        kernel::error::to_result(unsafe {
-            bindings::superp_sock_wait_space(self.as_ptr(), timeout)
-        })
-    }
-
     /// Wakes senders, because there is room again. Any context up to softirq.
     pub(crate) fn write_space(&self) {
         // SAFETY: `self` is a valid socket.
@@ -370,6 +355,19 @@ impl<'a> SendRequest<'a> {
             send: self.0,
             next: self.0.cmsg,
         }
+    }
+
+    /// Sleeps until a send can continue or fails, at most `timeout` jiffies, from which it
+    /// subtracts the time that it slept. Process context.
+    ///
+    /// # Errors
+    ///
+    /// - `EAGAIN`: the time is over.
+    /// - `ERESTARTSYS`, `EINTR`: a signal is pending.
+    pub(crate) fn wait_space(&self, timeout: &mut isize) -> Result {
+        // SAFETY: `sk` is the socket of the call, whose file is not released during the call. So it
+        // has its Rust half and its wait queue.
+        kernel::error::to_result(unsafe { bindings::superp_sock_wait_space(self.0.sk, timeout) })
     }
 
     /// The data.
