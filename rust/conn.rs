@@ -606,7 +606,7 @@ impl Conn {
             let sent = self.transmit(inner, now);
             // Events come last because sending makes some: a packet may have been sent too often.
             let changed = self.events(inner, now);
-            // Packets that were sent have made room for more requests.
+            // Packets that were sent have made space for more requests.
             let more = (submitted || sent) && inner.flows.first_ready().is_some();
             if !changed && !more {
                 break;

@@ -240,7 +240,7 @@ impl Qp {
     /// reserved: the message may be refused later.
     ///
     /// Any context up to softirq. The connection's lock may be held.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         match &self.kind {
             QpKind::Socket(endpoint) => endpoint.can_receive(from),
             QpKind::Ring(queue) => queue.can_receive(from),

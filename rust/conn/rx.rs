@@ -103,8 +103,8 @@ impl RxOwner<'_> {
 
     /// Refuses a message that the queue pair could not accept now.
     fn check_room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
-        let room = qp.room(&self.meta());
-        self.or_refuse(qpn, ext, room)
+        let space = qp.can_receive(&self.meta());
+        self.or_refuse(qpn, ext, space)
     }
 
     /// Refuses a message for want of a buffer, and with `ext` every later one until one carries
@@ -203,7 +203,7 @@ impl RxOwner<'_> {
         // Later transactions of an admitted message need no check: it has begun.
         if self.rx.partial_index(qpn).is_none() {
             match self.is_run {
-                true => qp.room(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
+                true => qp.can_receive(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
                 false => self.check_room(&qp, qpn, ext.is_some())?,
             }
         }
@@ -330,7 +330,13 @@ impl Owner for RxOwner<'_> {
     }
 
     /// A transaction is one message, to one receive context [proto 4.9].
-    fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         // CAST: A packet is shorter than 4 GiB.
         let len = data.len as u32;
         let regions = self.conn.resources.regions();
@@ -371,7 +377,7 @@ impl Owner for RxOwner<'_> {
         Ok(())
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let begun = matches!(self.rx.assembly_slot(segment.xid), Some(Some(_)));
         if !begun {
             let qp = self.queue_pair(segment.qp)?;
@@ -415,7 +421,7 @@ impl Owner for RxOwner<'_> {
 
     /// An immediate takes its place in the order of the messages. When it is refused, the sender
     /// repeats it alone, because the bytes of the write are in place.
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         let qpn = immediate.qp;
         let qp = self.queue_pair(qpn)?;
         // Like any other message, it ends an unfinished one.

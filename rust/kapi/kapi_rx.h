@@ -22,8 +22,8 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 void superp_udp_port_close(struct superp_udp_port *udp);
 
 /* Implemented in Rust, by packet_ops! of rx.rs. @skb is a list of packets, consumed. */
-void superp_rust_rx_frames(void *node, u32 ifindex, u16 ethertype, struct sk_buff *skb);
-void superp_rust_rx_udp(void *node, u32 ifindex, const struct superp_udp_ip *header,
+void superp_rust_rx_frames(void *state, u32 ifindex, u16 ethertype, struct sk_buff *skb);
+void superp_rust_rx_udp(void *state, u32 ifindex, const struct superp_udp_ip *header,
 			struct sk_buff *skb);
 
 #endif /* _SUPERP_KAPI_RX_H */

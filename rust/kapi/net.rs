@@ -126,7 +126,7 @@ pub(crate) unsafe trait Pernet: PernetOps {}
 pub(crate) fn state_of<T: Pernet>(net: &Net) -> Option<Arc<T>> {
     let _rcu = rcu::read_lock();
     // SAFETY: `net` is a valid namespace; the RCU read lock is held.
-    let state = NonNull::new(unsafe { c::superp_net_node(net.as_ptr()) })?;
+    let state = NonNull::new(unsafe { c::superp_pernet_state(net.as_ptr()) })?;
     // SAFETY: The C half owns a reference until a grace period after `exit`, and the RCU read lock
     // is held. `T: Pernet`, so the state is a `T`. `ManuallyDrop` keeps the C half's reference.
     let state = ManuallyDrop::new(unsafe { Arc::from_raw(state.as_ptr().cast::<T>()) });

@@ -608,8 +608,8 @@ static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
 
 /*
  * Sends packets that are longer than the MTU has become, as IP fragments. They cannot be cut again,
- * because a retransmission carries what the first packet carried. Each entry is sent alone, because IP
- * assumes that all fragments of a burst have the same length.
+ * because a retransmission carries what the first packet carried. Each entry is sent alone, because
+ * IP assumes that all fragments of a burst have the same length.
  */
 static int superp_path_output_fragments(struct superp_path *path, struct sk_buff *list,
 					const struct superp_route *route,

@@ -61,8 +61,8 @@ impl NetHeader {
 pub(crate) struct PathConfig {
     /// Encapsulation.
     pub(crate) encap: Encap,
-    /// Index of the device. Required for frames and for link-local addresses; otherwise 0 leaves the
-    /// choice to the route.
+    /// Index of the device. Required for frames and for link-local addresses; otherwise 0 leaves
+    /// the choice to the route.
     pub(crate) ifindex: u32,
     /// Source IP address. Over UDP, zero leaves the choice to the route.
     pub(crate) local: [u8; 16],
@@ -151,8 +151,8 @@ impl Path {
     /// packets are consumed in any case. `Ok` says only that the queue of the device took them:
     /// the device may still drop them.
     ///
-    /// `entropy` is XORed into network header or UDP source port and flow label, so that the network sees another
-    /// flow; 0 keeps the path's own flow.
+    /// `entropy` is XORed into network header or UDP source port and flow label, so that the
+    /// network sees another flow; 0 keeps the path's own flow.
     ///
     /// Process or softirq context, bottom halves off. Locks may be held: no packet is received
     /// inside of this call.
@@ -244,9 +244,9 @@ impl Path {
         unsafe { c::superp_path_confirm(self.0.as_ptr()) }
     }
 
-    /// The longest packet without the headers of the path, in bytes: the MTU less all headers. Over UDP the
-    /// MTU is the known path MTU, at most that of the device. 0 without a route. Process or softirq
-    /// context.
+    /// The longest packet without the headers of the path, in bytes: the MTU less all headers. Over
+    /// UDP the MTU is the known path MTU, at most that of the device. 0 without a route. Process or
+    /// softirq context.
     pub(crate) fn mtu(&self) -> u32 {
         // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_mtu(self.0.as_ptr()) }

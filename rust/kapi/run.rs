@@ -21,7 +21,7 @@ impl SkBuff {
     ///
     /// # Errors
     ///
-    /// - `EMSGSIZE`: there is no room, or the packet was sliced.
+    /// - `EMSGSIZE`: there is no space, or the packet was sliced.
     /// - `EINVAL`: a length is over 4 GiB.
     pub(crate) fn run_add(&mut self, headers: &[u8], packet_len: usize) -> Result {
         let (start, n) = (headers.as_ptr(), headers.len().try_into()?);

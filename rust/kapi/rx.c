@@ -89,11 +89,11 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 {
 	struct superp_rx_cb cb;
 	struct sk_buff *skb;
-	void *node;
+	void *state;
 
-	node = superp_net_cells_node(cells);
-	while (node && (skb = superp_rx_next(frames, &cb)))
-		superp_rust_rx_frames(node, cb.ifindex, cb.ethertype, skb);
+	state = superp_pernet_state_of_cells(cells);
+	while (state && (skb = superp_rx_next(frames, &cb)))
+		superp_rust_rx_frames(state, cb.ifindex, cb.ethertype, skb);
 }
 
 /*
@@ -106,7 +106,7 @@ static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packe
 	struct superp_rx_cb cb = { skb->dev->ifindex, ntohs(type->type) };
 	struct sk_buff *part;
 
-	if (skb->pkt_type != PACKET_HOST || !superp_net_node(dev_net(skb->dev))) {
+	if (skb->pkt_type != PACKET_HOST || !superp_pernet_state(dev_net(skb->dev))) {
 		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
 		return NULL;
 	}

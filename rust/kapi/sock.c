@@ -630,7 +630,7 @@ long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
  * @timeo: jiffies left, updated
  *
  * Context: process, sleeps.
- * Return: 0 if there is room, an error is pending or sending was shut down; -EAGAIN after the
+ * Return: 0 if there is space, an error is pending or sending was shut down; -EAGAIN after the
  * timeout; -ERESTARTSYS or -EINTR after a signal.
  */
 int superp_sock_wait_space(struct sock *sk, long *timeo)
@@ -657,7 +657,7 @@ int superp_sock_wait_space(struct sock *sk, long *timeo)
 }
 
 /**
- * superp_sock_write_space - wake senders, because there is room again
+ * superp_sock_write_space - wake senders, because there is space again
  * @sk: the socket
  *
  * Context: any up to softirq.

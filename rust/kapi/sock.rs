@@ -190,7 +190,7 @@ impl Sock {
         unsafe { bindings::superp_sock_sndtimeo(self.as_ptr(), nonblock) }
     }
 
-    /// Wakes senders, because there is room again. Any context up to softirq.
+    /// Wakes senders, because there is space again. Any context up to softirq.
     pub(crate) fn write_space(&self) {
         // SAFETY: `self` is a valid socket.
         unsafe { bindings::superp_sock_write_space(self.as_ptr()) }

@@ -166,7 +166,7 @@ impl Node {
                 c"as many connections as pdl_conns_per_xpu allows exist already",
             ));
         }
-        // Room for the ids of all connections, so that a removal needs no memory.
+        // Space for the ids of all connections, so that a removal needs no memory.
         let (now, conns) = (timer::now(), n.saturating_add(1) as usize);
         if config.quarantine.make_room(now, conns).is_none() {
             return Err(Refusal::new(ENOMEM, c"no memory for the connection ids"));

@@ -89,7 +89,7 @@ impl Endpoint {
         &self.process
     }
 
-    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
+    /// See [`crate::qp::Qp::can_receive`]. Any context up to softirq.
     pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         self.check_addresses(from)?;
         self.sock
@@ -220,7 +220,7 @@ impl Endpoint {
         });
     }
 
-    /// Whether the error queue has room for `more` completions beside those of requests under way
+    /// Whether the error queue has space for `more` completions beside those of requests under way
     /// and those that are on it, [`uapi::SUPERP_MAX_REQUESTS`] in all.
     pub(crate) fn has_completion_room(&self, sk: &Sock, more: u32) -> bool {
         self.pending_requests
