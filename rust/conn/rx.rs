@@ -611,7 +611,9 @@ impl Conn {
         // it counts as lost.
         let pdl = skb.head().first_chunk().map(PdlHeader::parse);
         if pdl.is_some_and(|pdl| inner.proto.would_hold(pdl.psn)) {
-            let Some(own) = skb.own() else { return };
+            let Some(own) = skb.own() else {
+                return self.resources.count_drop(DropReason::NoMemory);
+            };
             skb = own;
         }
         match self.process_packet(inner, path, Part::whole(&skb), region_cache, now) {
@@ -647,11 +649,10 @@ impl Conn {
                 None => self.resources.count_drop(DropReason::NoConnection),
                 // A packet that is held has to be an sk_buff of its own. Without memory it counts
                 // as lost.
-                Some(pdl) if inner.proto.would_hold(pdl.psn) => {
-                    if let Some(alone) = skb.run_part(0, i) {
-                        self.receive_packet(inner, path, alone, region_cache, now);
-                    }
-                }
+                Some(pdl) if inner.proto.would_hold(pdl.psn) => match skb.run_part(0, i) {
+                    Some(alone) => self.receive_packet(inner, path, alone, region_cache, now),
+                    None => self.resources.count_drop(DropReason::NoMemory),
+                },
                 Some(_) => {
                     self.process_packet(inner, path, part, region_cache, now);
                     self.release(inner, region_cache, now);
