@@ -203,7 +203,9 @@ impl RxOwner<'_> {
         // Later transactions of an admitted message need no check: it has begun.
         if self.rx.partial_index(qpn).is_none() {
             match self.is_run {
-                true => qp.can_receive(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
+                true => qp
+                    .can_receive(&self.meta())
+                    .map_err(|_| Code::NO_RECEIVE_BUFFER)?,
                 false => self.check_room(&qp, qpn, ext.is_some())?,
             }
         }

@@ -17,6 +17,7 @@ pub(crate) mod event;
 pub(crate) mod export;
 pub(crate) mod lock;
 pub(crate) mod map;
+pub(crate) mod msg;
 pub(crate) mod net;
 pub(crate) mod nl;
 pub(crate) mod pages;
