@@ -606,7 +606,7 @@ impl Conn {
             let sent = self.transmit(inner, now);
             // Events come last because sending makes some: a packet may have been sent too often.
             let changed = self.events(inner, now);
-            // Packets that were sent have made room for more requests.
+            // Packets that were sent have made space for more requests.
             let more = (submitted || sent) && inner.flows.first_ready().is_some();
             if !changed && !more {
                 break;
@@ -679,7 +679,7 @@ impl Conn {
         let fits = {
             let inner = self.inner.lock();
             let mut paths = inner.paths.iter();
-            self.identity.encap != Encap::Sunh
+            self.identity.encap != Encap::Ether
                 || inner.paths.closed()
                 || paths.any(|path| path.mtu() >= self.identity.config.mtu)
         };

@@ -138,7 +138,7 @@ impl ReportLimit {
 /// Sends an event to those who listen in a namespace. `limit` is that of its node. Costs next to
 /// nothing if nobody listens. Any context up to softirq. A connection's lock may be held: this does
 /// not sleep and takes no lock of the module.
-pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
+pub(crate) fn notify(net: &Net, limit: &ReportLimit, event: Event) {
     if !nl::event_wanted(net) {
         return;
     }
@@ -150,7 +150,8 @@ pub(crate) fn notify(net: Net, limit: &ReportLimit, event: Event) {
         },
         _ => 0,
     };
-    nl::event(net, |msg| {
+    // CAST: The number of a command is 8 bits.
+    nl::event(net, SUPERP_CMD_EVENT_NTF as u8, |msg| {
         msg.put_uint(SUPERP_A_EVENT_TIME, now)?;
         if suppressed != 0 {
             msg.put_u32(SUPERP_A_EVENT_SUPPRESSED, suppressed)?;

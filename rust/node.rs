@@ -4,6 +4,7 @@
 //! connections share ([`Resources`]).
 
 mod conns;
+mod frame;
 mod gateway;
 mod ports;
 mod routes;
@@ -21,7 +22,7 @@ use crate::{
     kapi::{
         errno::Refusal,
         map::RcuMap,
-        net::{pernet_ops, DeviceEvent, Net, PernetOps},
+        net::{pernet_ops, DeviceEvent, NetHandle, PernetOps},
         rx::{packet_ops, PacketOps, UdpHeader, UdpPort},
         skb::Burst,
     },
@@ -32,6 +33,7 @@ use crate::{
     slabs::Kernel,
 };
 
+pub(crate) use frame::numbers;
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
@@ -85,7 +87,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Creates a node without ports. Process context.
-    pub(crate) fn new(net: Net) -> Result<Arc<Node>> {
+    pub(crate) fn new(net: Arc<NetHandle>) -> Result<Arc<Node>> {
         Arc::pin_init(
             try_pin_init!(Node {
                 resources: Resources::new(net)?,
@@ -198,7 +200,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 impl PernetOps for Node {
-    fn init(net: Net) -> Result<Arc<Node>> {
+    fn init(net: Arc<NetHandle>) -> Result<Arc<Node>> {
         Node::new(net)
     }
 
@@ -212,7 +214,8 @@ impl PernetOps for Node {
 }
 
 impl PacketOps for Node {
-    fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst) {
+    fn rx_frames(&self, ifindex: u32, ethertype: u16, frames: Burst) {
+        let lite = ethertype == frame::ethertype_of(true);
         Node::rx_sunh(self, ifindex, lite, frames);
     }
 

@@ -36,7 +36,7 @@ use crate::{
 
 pub(crate) use batch::CompletionBatch;
 pub(crate) use cq::Cq;
-pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Peer, Ticket, UNSPECIFIED};
+pub(crate) use endpoint::{CompletionInfo, Endpoint, Names, Origin, Peer, Ticket, UNSPECIFIED};
 pub(crate) use page::Page;
 pub(crate) use queue::{
     Bytes, Claim, CompletedRange, Doorbell, Params, Peer as RingPeer, Queue, Slot,
@@ -240,7 +240,7 @@ impl Qp {
     /// reserved: the message may be refused later.
     ///
     /// Any context up to softirq. The connection's lock may be held.
-    pub(crate) fn room(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         match &self.kind {
             QpKind::Socket(endpoint) => endpoint.can_receive(from),
             QpKind::Ring(queue) => queue.can_receive(from),

@@ -15,7 +15,7 @@ use crate::{
     event::{self, Event, ReportLimit},
     kapi::{
         lock::{new_spinlock_bh, SpinLockBh},
-        net::Net,
+        net::NetHandle,
     },
     params::{self, ParamId},
     proto::{Activity, Code, Config, DropReason, Partition, ReceiveBudget},
@@ -31,7 +31,7 @@ const DROPS: usize = DropReason::ALL.len();
 /// The shared objects of one node.
 #[pin_data]
 pub(crate) struct Resources {
-    net: Net,
+    net: Arc<NetHandle>,
     #[pin]
     regions: Regions,
     #[pin]
@@ -46,7 +46,7 @@ pub(crate) struct Resources {
 
 impl Resources {
     /// Returns the resources of a new node. Process context.
-    pub(crate) fn new(net: Net) -> Result<Arc<Resources>> {
+    pub(crate) fn new(net: Arc<NetHandle>) -> Result<Arc<Resources>> {
         Arc::pin_init(
             try_pin_init!(Resources {
                 net,
@@ -70,8 +70,9 @@ impl Resources {
         self.qps.clear();
     }
 
-    pub(crate) fn net(&self) -> Net {
-        self.net
+    /// The network namespace. Any context.
+    pub(crate) fn net(&self) -> &NetHandle {
+        &self.net
     }
 
     pub(crate) fn regions(&self) -> &Regions {
@@ -96,7 +97,10 @@ impl Resources {
     /// Sends an event to those who listen. Any context up to softirq. A connection's lock may be
     /// held.
     pub(crate) fn notify(&self, event: Event) {
-        event::notify(self.net, &self.report_limit, event);
+        // Nobody listens in a namespace that is gone.
+        let _ = self
+            .net
+            .with(|net| event::notify(net, &self.report_limit, event));
     }
 
     /// Counts one more connection that shares the receive budget. Process context.

@@ -99,10 +99,10 @@ const QP_OFFSET: u64 = 1 << OFFSET_BITS;
 
 impl SockState for Context {
     /// Initialises the context of the new socket `sk` in `net`. Process context.
-    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
+    fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Context {
             node: state_of(net).ok_or(ENODEV)?,
-            page: Page::new(sk, net)?,
+            page: Page::new(sk)?,
             regions: LocalRegions::new()?,
             config <- new_mutex!((), "superp_context"),
             serving <- new_mutex!((), "superp_serving"),

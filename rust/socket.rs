@@ -7,6 +7,8 @@
 //! works refer to it. It finds `struct sock` under RCU, and finds none after the release. So
 //! packets and works do not hold the socket, its namespace or the module.
 
+mod args;
+
 use kernel::{
     new_mutex,
     prelude::*,
@@ -20,9 +22,10 @@ use crate::{
         errno::{eaddrnotavail, edestaddrreq, ehostunreach, enotconn, eopnotsupp},
         net::{state_of, Net},
         pages::Pages,
+        params,
         sock::{
-            ioctl, proto_ops, Key, MrDereg, MrReg, Name, ProtoOps, QpInfo, Rma, SendRequest, Sock,
-            SockState,
+            ioctl, proto_ops, Key, Meta, MrDereg, MrReg, Name, ProtoOps, QpInfo, Received, Rma,
+            SendRequest, Sock, SockState,
         },
         uaccess::{read_argument, write_argument},
         uapi,
@@ -36,6 +39,7 @@ use crate::{
     },
     region,
 };
+use args::{check_name, SendArgs};
 
 /// Memory that is charged to SO_SNDBUF for a message in addition to its pages, in bytes.
 const MESSAGE_OVERHEAD: usize = 512;
@@ -60,7 +64,7 @@ pub(crate) struct Socket {
 
 impl SockState for Socket {
     /// Initialises the Rust half of the new socket `sk` in `net`. Process context.
-    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error> {
+    fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Socket {
             node: state_of(net).ok_or(ENODEV)?,
             endpoint: Endpoint::new(sk.clone())?,
@@ -89,6 +93,8 @@ impl SockState for Socket {
 }
 
 impl ProtoOps for Socket {
+    type Name = Name;
+
     /// bind(). Process context.
     ///
     /// # Errors
@@ -97,6 +103,7 @@ impl ProtoOps for Socket {
     /// `EADDRNOTAVAIL`: not an address of this node. `EADDRINUSE`: another socket has the number,
     /// or no free one was found. `ENOMEM`.
     fn bind(&self, name: &Name) -> Result {
+        check_name(name)?;
         let _naming = self.naming.lock();
         if self.qp.qpn() != 0 || name.ssp_cid != uapi::SUPERP_CID_ANY {
             return Err(EINVAL);
@@ -121,6 +128,7 @@ impl ProtoOps for Socket {
     /// `EHOSTUNREACH`: no established connection fits. `EADDRINUSE`: no free number was found.
     /// `ENOMEM`.
     fn connect(&self, name: &Name) -> Result {
+        check_name(name)?;
         let names = *self.endpoint().names.lock();
         let conn = self.route(&names, name)?;
         self.autobind()?;
@@ -143,15 +151,21 @@ impl ProtoOps for Socket {
         self.endpoint().names.lock().peer = None;
     }
 
-    /// getsockname(), or getpeername() if `peer` is set. Does not set the family. Process context.
+    /// getsockname(), or getpeername() if `peer` is set. Process context.
     ///
     /// # Errors
     ///
     /// `ENOTCONN`: the socket has no peer.
-    fn name(&self, peer: bool, name: &mut Name) -> Result {
+    fn name(&self, peer: bool) -> Result<Name> {
         let names = *self.endpoint().names.lock();
         let connected = names.peer.ok_or_else(enotconn);
-        name.ssp_cid = uapi::SUPERP_CID_ANY;
+        let mut name = Name {
+            ssp_family: params::family(),
+            ssp_flags: 0,
+            ssp_qpn: self.qp.qpn(),
+            ssp_addr: names.local,
+            ssp_cid: uapi::SUPERP_CID_ANY,
+        };
         if let Ok(peer) = &connected {
             name.ssp_cid = peer.cid;
         }
@@ -159,11 +173,13 @@ impl ProtoOps for Socket {
             let peer = connected?;
             name.ssp_addr = peer.addr;
             name.ssp_qpn = peer.qpn;
-        } else {
-            name.ssp_addr = names.local;
-            name.ssp_qpn = self.qp.qpn();
         }
-        Ok(())
+        Ok(name)
+    }
+
+    /// recvmsg(): address and control messages of a message. Process context.
+    fn received(&self, meta: &Meta, reply: &mut Received<'_>) -> Name {
+        args::describe(meta, reply)
     }
 
     /// Whether SO_SNDBUF admits a message now. Any context.
@@ -182,13 +198,14 @@ impl ProtoOps for Socket {
     ///
     /// `EPIPE`: sending was shut down. Others are in Documentation/uapi.md.
     fn send(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+        let args = SendArgs::read(request)?;
         if self.sk.send_closed() {
             return Err(self.sk.pipe_error(request.flags()));
         }
-        match request.rma() {
-            Some(_) if request.key().is_some() => Err(EINVAL),
-            Some(rma) => self.post_rma(request, rma).map(|()| 0),
-            None => self.send_message(request),
+        match &args.rma {
+            Some(_) if args.key.is_some() => Err(EINVAL),
+            Some(rma) => self.post_rma(request, &args, rma).map(|()| 0),
+            None => self.send_message(request, &args),
         }
     }
 }
@@ -237,9 +254,9 @@ impl Socket {
     }
 
     /// The connection of a request, and the destination queue pair or 0.
-    fn destination(&self, request: &SendRequest<'_>) -> Result<(Arc<Conn>, u32)> {
+    fn destination(&self, args: &SendArgs) -> Result<(Arc<Conn>, u32)> {
         let names = *self.endpoint().names.lock();
-        match (request.name(), names.peer) {
+        match (&args.name, names.peer) {
             (Some(name), _) => Ok((self.route(&names, name)?, name.ssp_qpn)),
             (None, Some(peer)) => Ok((self.connection(&peer)?, peer.qpn)),
             (None, None) => Err(enotconn()),
@@ -247,20 +264,20 @@ impl Socket {
     }
 
     /// Sends a message: copies its data and posts it. Returns its length.
-    fn send_message(&self, request: &mut SendRequest<'_>) -> Result<usize> {
+    fn send_message(&self, request: &mut SendRequest<'_>, args: &SendArgs) -> Result<usize> {
         let bytes = request.len();
         let len = u32::try_from(bytes)
             .ok()
             .filter(|len| *len <= MAX_MESSAGE)
             .ok_or(EMSGSIZE)?;
-        let (conn, qpn) = self.destination(request)?;
-        let op = match request.key() {
-            Some(key) => keyed_op(request, key, len, &conn)?,
+        let (conn, qpn) = self.destination(args)?;
+        let op = match &args.key {
+            Some(key) => keyed_op(args, key, len, &conn)?,
             None => {
                 if qpn == 0 {
                     return Err(edestaddrreq());
                 }
-                let imm = request.imm();
+                let imm = args.imm;
                 if imm.is_some() && !conn.ext() {
                     return Err(eopnotsupp());
                 }
@@ -316,22 +333,22 @@ impl Socket {
             if self.endpoint().charge(&self.sk, memory) {
                 return Ok(memory);
             }
-            self.sk.wait_space(&mut timeout)?;
+            request.wait_space(&mut timeout)?;
         }
     }
 
     /// Posts a remote read, write or atomic operation. Documentation/uapi.md lists the errors.
-    fn post_rma(&self, request: &SendRequest<'_>, rma: &Rma) -> Result {
+    fn post_rma(&self, request: &SendRequest<'_>, args: &SendArgs, rma: &Rma) -> Result {
         let fence = u32::from(rma.flags) & uapi::SUPERP_RMA_F_FENCE != 0;
         let unknown = u32::from(rma.flags) & !uapi::SUPERP_RMA_F_FENCE != 0;
         if unknown || rma.rsvd != 0 || request.len() != 0 {
             return Err(EINVAL);
         }
-        let (remote, imm) = (rma.remote_addr, request.imm());
+        let (remote, imm) = (rma.remote_addr, args.imm);
         let op = match u32::from(rma.op) {
-            uapi::SUPERP_RMA_WRITE if request.atomic().is_none() => WorkOp::Write { remote, imm },
-            uapi::SUPERP_RMA_READ if request.atomic().is_none() => WorkOp::Read { remote },
-            _ => atomic_op(request, rma)?,
+            uapi::SUPERP_RMA_WRITE if args.atomic.is_none() => WorkOp::Write { remote, imm },
+            uapi::SUPERP_RMA_READ if args.atomic.is_none() => WorkOp::Read { remote },
+            _ => atomic_op(args, rma)?,
         };
         let write = matches!(op, WorkOp::Write { .. });
         if imm.is_some() && !write {
@@ -344,7 +361,7 @@ impl Socket {
             0 => Local::None,
             _ => self.local(rma, op)?,
         };
-        let (conn, qpn) = self.destination(request)?;
+        let (conn, qpn) = self.destination(args)?;
         if (matches!(op, WorkOp::Atomic { .. }) || imm.is_some()) && !conn.ext() {
             return Err(eopnotsupp());
         }
@@ -485,9 +502,9 @@ impl PinnedDrop for Socket {
 }
 
 /// The operation for a message of `len` bytes to the receive context of `key`.
-fn keyed_op(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
+fn keyed_op(args: &SendArgs, key: &Key, len: u32, conn: &Conn) -> Result<WorkOp> {
     let overflows = key.offset.checked_add(len).is_none();
-    if key.length != 0 || key.rsvd != 0 || request.imm().is_some() || overflows {
+    if key.length != 0 || key.rsvd != 0 || args.imm.is_some() || overflows {
         return Err(EINVAL);
     }
     if !conn.keyed_message().contains(&len) {
@@ -500,8 +517,8 @@ fn keyed_op(request: &SendRequest<'_>, key: &Key, len: u32, conn: &Conn) -> Resu
 }
 
 /// The operation for an atomic request.
-fn atomic_op(request: &SendRequest<'_>, rma: &Rma) -> Result<WorkOp> {
-    let (operand, compare) = request.atomic().ok_or(eopnotsupp())?;
+fn atomic_op(args: &SendArgs, rma: &Rma) -> Result<WorkOp> {
+    let (operand, compare) = args.atomic.ok_or(eopnotsupp())?;
     let kind = match u32::from(rma.op) {
         uapi::SUPERP_RMA_FETCH_ADD => AtomicKind::FetchAdd,
         uapi::SUPERP_RMA_COMPARE_SWAP => AtomicKind::CompareSwap,

@@ -20,7 +20,7 @@ mod run;
 mod slabs;
 mod socket;
 
-use kapi::params::{ethertype, family, lite_ethertype, next_header};
+use kapi::params::{ethertype, family, next_header};
 
 module! {
     type: Superp,
@@ -30,22 +30,14 @@ module! {
     license: "GPL",
 }
 
-/// Everything that the module registers. Fields are dropped in this order: first the interfaces to
-/// programs, then the packet handlers, then the state of the namespaces. Initialisation is in the
-/// reverse order.
+/// The module.
 struct Superp {
-    _sockets: kapi::sock::Registration,
-    _netlink: kapi::nl::Registration,
-    _packets: kapi::rx::Registration,
-    _namespaces: kapi::net::Registration<node::Node>,
+    _registration: kapi::registration::Registration<node::Node>,
 }
 
 impl kernel::Module for Superp {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let namespaces = kapi::net::Registration::new()?;
-        let packets = kapi::rx::Registration::new(ethertype(), lite_ethertype())?;
-        let netlink = kapi::nl::Registration::new()?;
-        let sockets = kapi::sock::Registration::new(family().into())?;
+        let registration = kapi::registration::Registration::new(&node::numbers())?;
         pr_info!(
             "family {}, EtherType {:#06x}, next header {}\n",
             family(),
@@ -53,10 +45,7 @@ impl kernel::Module for Superp {
             next_header()
         );
         Ok(Superp {
-            _sockets: sockets,
-            _netlink: netlink,
-            _packets: packets,
-            _namespaces: namespaces,
+            _registration: registration,
         })
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Growth<T> {
 pub(super) struct GrowthPlan {
     /// New chunks.
     chunks: usize,
-    /// Capacity of a new table of chunks; 0: the old table has room.
+    /// Capacity of a new table of chunks; 0: the old table has space.
     table_capacity: usize,
 }
 

@@ -12,7 +12,7 @@ use kernel::{
 use super::{flow::Abandoned, receiver::Receiver, Conn, ConnState, Guard, Inner};
 use crate::{
     kapi::{defer, timer},
-    proto::Code,
+    proto::{Code, DropReason},
     qp::work::Work,
 };
 
@@ -132,6 +132,9 @@ impl Conn {
                     done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
                 (done_flows, ending.rx.take())
             };
+            for _ in 0..receiver.as_ref().map_or(0, Receiver::held_packets) {
+                self.resources.count_drop(DropReason::HeldAtEnd);
+            }
             drop(receiver);
             let mut completed = 0usize;
             while let Some(work) = works.pop_front() {

@@ -101,7 +101,7 @@ impl Flow {
     }
 
     /// Takes the first work of the queue if it may share the packet of `first`. Such works are no
-    /// messages, so they need no place in the order of messages. The packet has room for
+    /// messages, so they need no place in the order of messages. The packet has space for
     /// `max_requests` more requests.
     fn take_packable(
         &mut self,

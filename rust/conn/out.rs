@@ -32,7 +32,7 @@ struct BuiltPacket {
 }
 
 /// Packets on their way to the device: the burst that is being built, and packets that the device's
-/// queue had no room for [proto 3.21].
+/// queue had no space for [proto 3.21].
 pub(super) struct TxQueue {
     /// Entries of the burst, in order.
     built: KVec<BuiltPacket>,
@@ -55,7 +55,7 @@ pub(super) struct TxQueue {
     /// failure.
     retry_at: u64,
     retry_delay: u64,
-    /// Time since which the device's queue has had no room, in ns. 0: it took the last burst.
+    /// Time since which the device's queue has had no space, in ns. 0: it took the last burst.
     full_since: u64,
 }
 
@@ -140,8 +140,8 @@ impl TxQueue {
         }
     }
 
-    /// Defers the burst, for which the device's queue had no room. Returns `false` if the queue has
-    /// had none for too long: then the burst is lost.
+    /// Defers the burst, for which the device's queue had no space. Returns `false` if the queue
+    /// has had none for too long: then the burst is lost.
     fn defer(&mut self, now: u64) -> bool {
         if self.full_since == 0 {
             self.full_since = now;
@@ -434,7 +434,7 @@ impl Conn {
     }
 
     /// Builds one packet, from the PDL header on. If its data is not copied, the linear part has
-    /// room for the headers of `run_room` packets. See [`Self::packet`].
+    /// space for the headers of `run_room` packets. See [`Self::packet`].
     fn build(
         &self,
         proto: &Connection<Kernel>,

@@ -68,6 +68,11 @@ impl Receiver {
         )
     }
 
+    /// Number of packets that wait for their turn.
+    pub(super) fn held_packets(&self) -> usize {
+        self.held.iter().flatten().count()
+    }
+
     pub(super) fn assembly_slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
         let mask = self.assemblies.len().wrapping_sub(1);
         self.assemblies.get_mut(usize::from(xid) & mask)

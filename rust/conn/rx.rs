@@ -103,8 +103,8 @@ impl RxOwner<'_> {
 
     /// Refuses a message that the queue pair could not accept now.
     fn check_room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
-        let room = qp.room(&self.meta());
-        self.or_refuse(qpn, ext, room)
+        let space = qp.can_receive(&self.meta());
+        self.or_refuse(qpn, ext, space)
     }
 
     /// Refuses a message for want of a buffer, and with `ext` every later one until one carries
@@ -203,7 +203,9 @@ impl RxOwner<'_> {
         // Later transactions of an admitted message need no check: it has begun.
         if self.rx.partial_index(qpn).is_none() {
             match self.is_run {
-                true => qp.room(&self.meta()).map_err(|_| Code::NO_RECEIVE_BUFFER)?,
+                true => qp
+                    .can_receive(&self.meta())
+                    .map_err(|_| Code::NO_RECEIVE_BUFFER)?,
                 false => self.check_room(&qp, qpn, ext.is_some())?,
             }
         }
@@ -330,7 +332,13 @@ impl Owner for RxOwner<'_> {
     }
 
     /// A transaction is one message, to one receive context [proto 4.9].
-    fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         // CAST: A packet is shorter than 4 GiB.
         let len = data.len as u32;
         let regions = self.conn.resources.regions();
@@ -371,7 +379,7 @@ impl Owner for RxOwner<'_> {
         Ok(())
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let begun = matches!(self.rx.assembly_slot(segment.xid), Some(Some(_)));
         if !begun {
             let qp = self.queue_pair(segment.qp)?;
@@ -415,7 +423,7 @@ impl Owner for RxOwner<'_> {
 
     /// An immediate takes its place in the order of the messages. When it is refused, the sender
     /// repeats it alone, because the bytes of the write are in place.
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         let qpn = immediate.qp;
         let qp = self.queue_pair(qpn)?;
         // Like any other message, it ends an unfinished one.
@@ -605,7 +613,9 @@ impl Conn {
         // it counts as lost.
         let pdl = skb.head().first_chunk().map(PdlHeader::parse);
         if pdl.is_some_and(|pdl| inner.proto.would_hold(pdl.psn)) {
-            let Some(own) = skb.own() else { return };
+            let Some(own) = skb.own() else {
+                return self.resources.count_drop(DropReason::NoMemory);
+            };
             skb = own;
         }
         match self.process_packet(inner, path, Part::whole(&skb), region_cache, now) {
@@ -641,11 +651,10 @@ impl Conn {
                 None => self.resources.count_drop(DropReason::NoConnection),
                 // A packet that is held has to be an sk_buff of its own. Without memory it counts
                 // as lost.
-                Some(pdl) if inner.proto.would_hold(pdl.psn) => {
-                    if let Some(alone) = skb.run_part(0, i) {
-                        self.receive_packet(inner, path, alone, region_cache, now);
-                    }
-                }
+                Some(pdl) if inner.proto.would_hold(pdl.psn) => match skb.run_part(0, i) {
+                    Some(alone) => self.receive_packet(inner, path, alone, region_cache, now),
+                    None => self.resources.count_drop(DropReason::NoMemory),
+                },
                 Some(_) => {
                     self.process_packet(inner, path, part, region_cache, now);
                     self.release(inner, region_cache, now);

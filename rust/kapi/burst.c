@@ -2,7 +2,7 @@
 /*
  * Bursts: several packets that cross the stack as one GSO sk_buff. The first packet is the head,
  * the others are its frag_list. Each of them may be a run of packets (run.c). The headers in front
- * of the head belong to all: over SUNH the Ethernet header; over UDP all headers up to that of UDP,
+ * of the head belong to all: of frames the Ethernet header; over UDP all headers up to that of UDP,
  * as in a tunnel whose inner packets the stack segments.
  */
 #include <linux/netdevice.h>
@@ -14,7 +14,10 @@
 #include "kapi_path.h"
 #include "kapi_run.h"
 
-static struct packet_offload superp_burst_offload;
+static struct packet_offload superp_burst_offloads[SUPERP_BURST_ETHERTYPES];
+
+/* Bytes of the network header that all frames of a burst share. */
+static u32 superp_burst_header_len __ro_after_init;
 
 /*
  * Turns the list that begins with @head into one GSO sk_buff. Its gso_size is the longest packet.
@@ -44,23 +47,23 @@ static void superp_burst_join(struct sk_buff *head, int gso_type)
 }
 
 /**
- * superp_burst_join_sunh - make one GSO sk_buff of a list of SUNH frames
+ * superp_burst_join_frames - make one GSO sk_buff of a list of frames
  * @head: first of the list: a run, or one of at least two entries, each a packet or a run. Each
- *        entry begins with its SUNH header
+ *        entry begins with its network header
  *
  * Context: any.
  */
-void superp_burst_join_sunh(struct sk_buff *head)
+void superp_burst_join_frames(struct sk_buff *head)
 {
 	superp_burst_join(head, SKB_GSO_FRAGLIST);
-	/* SUNH has no checksum. With CHECKSUM_NONE netif_needs_gso() would segment every burst. */
+	/* The frames have no checksum. With CHECKSUM_NONE netif_needs_gso() would segment every burst. */
 	head->ip_summed = CHECKSUM_UNNECESSARY;
 }
 
 /**
  * superp_burst_join_udp - make one GSO sk_buff of a list of packets that share one UDP header
  * @head: first of the list: a run, or one of at least two entries, each a packet or a run. Each
- *        entry begins with its PDL header
+ *        entry begins behind the UDP header
  * @dev: output device of the route
  *
  * No device segments the burst in hardware. It would need NETIF_F_GSO_FRAGLIST, and devices with
@@ -81,7 +84,7 @@ void superp_burst_join_udp(struct sk_buff *head, struct net_device *dev)
 	skb_reset_inner_mac_header(head);
 	skb_reset_inner_network_header(head);
 	skb_reset_inner_transport_header(head);
-	skb_set_inner_protocol(head, superp_burst_offload.type);
+	skb_set_inner_protocol(head, superp_burst_offloads[0].type);
 	head->encapsulation = 1;
 	superp_burst_join(head, SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM);
 }
@@ -268,8 +271,8 @@ drop:
 static struct sk_buff *superp_burst_segment(struct sk_buff *skb, netdev_features_t features)
 {
 	bool tunnel = skb_shinfo(skb)->gso_type & SKB_GSO_UDP_TUNNEL_CSUM;
-	/* Over SUNH all packets have the same SUNH header. */
-	u32 mac_len = skb_mac_header_len(skb), common = tunnel ? 0 : SUPERP_PATH_SUNH_SIZE;
+	/* All frames of a burst have the same network header. */
+	u32 mac_len = skb_mac_header_len(skb), common = tunnel ? 0 : superp_burst_header_len;
 	struct sk_buff *segs = skb;
 	struct superp_run run;
 	int err;
@@ -292,27 +295,27 @@ static struct sk_buff *superp_burst_segment(struct sk_buff *skb, netdev_features
 	return segs;
 }
 
-static struct packet_offload superp_burst_offload = {
-	.callbacks.gso_segment = superp_burst_segment,
-};
-
-static struct packet_offload superp_burst_lite_offload = {
-	.callbacks.gso_segment = superp_burst_segment,
+static struct packet_offload superp_burst_offloads[SUPERP_BURST_ETHERTYPES] = {
+	{ .callbacks.gso_segment = superp_burst_segment },
+	{ .callbacks.gso_segment = superp_burst_segment },
 };
 
 /**
  * superp_burst_register - register the segmentation of bursts
- * @ethertype: EtherType of SUNH
- * @lite: EtherType of SUNH with SUPERp-lite
+ * @ethertypes: EtherTypes of frames, host byte order; bursts over UDP use the first one
+ * @header_len: bytes of the network header of frames
  *
- * Context: process.
+ * Context: process, when the module is loaded.
  */
-void superp_burst_register(u16 ethertype, u16 lite)
+void superp_burst_register(const u16 ethertypes[SUPERP_BURST_ETHERTYPES], u32 header_len)
 {
-	superp_burst_offload.type = htons(ethertype);
-	superp_burst_lite_offload.type = htons(lite);
-	dev_add_offload(&superp_burst_offload);
-	dev_add_offload(&superp_burst_lite_offload);
+	int i;
+
+	superp_burst_header_len = header_len;
+	for (i = 0; i < SUPERP_BURST_ETHERTYPES; i++) {
+		superp_burst_offloads[i].type = htons(ethertypes[i]);
+		dev_add_offload(&superp_burst_offloads[i]);
+	}
 }
 
 /**
@@ -322,6 +325,8 @@ void superp_burst_register(u16 ethertype, u16 lite)
  */
 void superp_burst_unregister(void)
 {
-	dev_remove_offload(&superp_burst_lite_offload);
-	dev_remove_offload(&superp_burst_offload);
+	int i;
+
+	for (i = 0; i < SUPERP_BURST_ETHERTYPES; i++)
+		dev_remove_offload(&superp_burst_offloads[i]);
 }

@@ -33,18 +33,23 @@ struct superp_device_info {
 
 int superp_net_register(void);
 void superp_net_unregister(void);
-void *superp_net_node(const struct net *net);
+bool superp_net_get(struct net *net);
+void superp_net_put(struct net *net);
+void *superp_pernet_state(const struct net *net);
 struct superp_cells *superp_net_cells(const struct net *net);
-void *superp_net_cells_node(const struct superp_cells *cells);
+void *superp_pernet_state_of_cells(const struct superp_cells *cells);
 
 bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info *info);
 bool superp_is_local_address(struct net *net, const u8 addr[16]);
 bool superp_local_address(struct net *net, u32 ifindex, const u8 remote[16], u8 local[16]);
 
-/* Implemented in Rust, by pernet_ops! of net.rs. @node is what superp_rust_net_init() returned. */
-void *superp_rust_net_init(struct net *net, int *err);
-void superp_rust_net_exit(void *node);
-void superp_rust_net_free(void *node);
-void superp_rust_device_event(void *node, u32 ifindex, u32 event);
+/*
+ * Implemented in Rust, by pernet_ops! of net.rs. @state is what superp_rust_net_init() returned,
+ * @handle what it wrote.
+ */
+void *superp_rust_net_init(struct net *net, void **handle, int *err);
+void superp_rust_net_exit(void *state, void *handle);
+void superp_rust_net_free(void *state, void *handle);
+void superp_rust_device_event(void *state, u32 ifindex, u32 event);
 
 #endif /* _SUPERP_KAPI_NET_H */

@@ -4,8 +4,6 @@
 
 #include <linux/types.h>
 
-#include <linux/superp_netlink.h>
-
 struct genl_info;
 struct net;
 struct netlink_callback;
@@ -35,7 +33,7 @@ void superp_nl_refuse_text(const struct genl_info *info, const struct nlattr *at
 struct sk_buff *superp_nl_reply_new(const struct genl_info *info, struct nlmsghdr **msg);
 int superp_nl_reply(const struct genl_info *info, struct sk_buff *skb, struct nlmsghdr *msg);
 struct nlmsghdr *superp_nl_dump_put(struct sk_buff *skb, const struct genl_info *info);
-struct sk_buff *superp_nl_event_new(struct nlmsghdr **msg);
+struct sk_buff *superp_nl_event_new(u8 cmd, struct nlmsghdr **msg);
 void superp_nl_event_send(struct net *net, struct sk_buff *skb, struct nlmsghdr *msg);
 bool superp_nl_event_wanted(struct net *net);
 void superp_nl_end(struct sk_buff *skb, struct nlmsghdr *msg);

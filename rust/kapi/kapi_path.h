@@ -8,28 +8,31 @@ struct net;
 struct sk_buff;
 struct superp_path;
 
-#define SUPERP_PATH_SUNH	0
+#define SUPERP_PATH_ETHER	0
 #define SUPERP_PATH_UDP4	1
 #define SUPERP_PATH_UDP6	2
 
-#define SUPERP_PATH_SUNH_SIZE	8
+#define SUPERP_PATH_HEADER_MAX	16
 
 /**
  * struct superp_path_config - encapsulation and addresses of the packets of a path
  * @local: source IP address, v4-mapped or IPv6; over UDP, zero leaves the choice to the route
  * @remote: destination IP address, v4-mapped or IPv6
- * @ifindex: index of the device; required for SUNH and for link-local addresses, otherwise 0
+ * @ifindex: index of the device; required for frames and for link-local addresses, otherwise 0
  *           leaves the choice to the route
  * @flow_label: IPv6 flow label, 20 bits
  * @sport: UDP source port, host byte order
  * @dport: UDP destination port, host byte order
- * @ethertype: EtherType of SUNH, host byte order
- * @encap: one of SUPERP_PATH_SUNH, _UDP4 and _UDP6
+ * @ethertype: EtherType of frames, host byte order
+ * @entropy_mask: bits of the entropy that superp_path_xmit() XORs into @header
+ * @encap: SUPERP_PATH_ETHER for frames with a network header of the caller, or _UDP4 or _UDP6
  * @tclass: IPv4 TOS, IPv6 Traffic Class
  * @hop_limit: IPv4 TTL, IPv6 Hop Limit; 0 is the default of the route or namespace
  * @has_mac: whether frames go to @mac rather than to the neighbour @remote
- * @mac: Ethernet destination of SUNH frames
- * @sunh: the SUNH header
+ * @mac: Ethernet destination of frames
+ * @header_len: bytes of @header
+ * @entropy_offset: offset in @header of the big-endian word of 16 bits that the entropy changes
+ * @header: network header of frames
  */
 struct superp_path_config {
 	u8 local[16];
@@ -39,12 +42,15 @@ struct superp_path_config {
 	u16 sport;
 	u16 dport;
 	u16 ethertype;
+	u16 entropy_mask;
 	u8 encap;
 	u8 tclass;
 	u8 hop_limit;
 	bool has_mac;
 	u8 mac[6];
-	u8 sunh[SUPERP_PATH_SUNH_SIZE];
+	u8 header_len;
+	u8 entropy_offset;
+	u8 header[SUPERP_PATH_HEADER_MAX];
 };
 
 /**
@@ -76,8 +82,8 @@ bool superp_path_was_narrow(struct superp_path *path);
 u32 superp_path_headroom(const struct superp_path *path);
 u32 superp_path_burst(struct superp_path *path, bool *native);
 bool superp_path_up(const struct superp_path *path, u32 len);
-int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
-			const u8 *sunh);
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype, u8 tclass,
+			const u8 *header);
 int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 			    const struct superp_udp_ip *header);
 int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy);

@@ -6,28 +6,12 @@
 #define _SUPERP_KAPI_RING_H
 
 #include <linux/types.h>
-#include <linux/superp.h>
 
 struct net;
 struct proto_ops;
 struct sock;
 struct socket;
 struct superp_shared;
-
-/* bindgen translates macros with casts only if they are the values of enumerators. */
-enum superp_ring_ioctl {
-	SUPERP_RING_IOC_CQ_CREATE = SUPERP_IOC_CQ_CREATE,
-	SUPERP_RING_IOC_CQ_DESTROY = SUPERP_IOC_CQ_DESTROY,
-	SUPERP_RING_IOC_CQ_EVENTFD = SUPERP_IOC_CQ_EVENTFD,
-	SUPERP_RING_IOC_RQP_CREATE = SUPERP_IOC_RQP_CREATE,
-	SUPERP_RING_IOC_RQP_CONNECT = SUPERP_IOC_RQP_CONNECT,
-	SUPERP_RING_IOC_RQP_DESTROY = SUPERP_IOC_RQP_DESTROY,
-	SUPERP_RING_IOC_SRQ_CREATE = SUPERP_IOC_SRQ_CREATE,
-	SUPERP_RING_IOC_SRQ_DESTROY = SUPERP_IOC_SRQ_DESTROY,
-	SUPERP_RING_IOC_SRQ_EVENTFD = SUPERP_IOC_SRQ_EVENTFD,
-	SUPERP_RING_IOC_RQP_MODIFY = SUPERP_IOC_RQP_MODIFY,
-	SUPERP_RING_IOC_SERVE = SUPERP_IOC_SERVE,
-};
 
 /* ring.c defines the operations, sock.c the functions that sockets of both types share. */
 extern struct proto_ops superp_ring_ops;

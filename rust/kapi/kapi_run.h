@@ -35,8 +35,8 @@ struct sk_buff *superp_run_split(const struct sk_buff *skb, u32 common,
 				 struct sk_buff **last);
 
 /*
- * Implemented in Rust, by headers_len! of run.rs. Returns the bytes from the PDL header at @start
- * to the end of the last operation header, according to these headers.
+ * Implemented in Rust, by headers_len! of run.rs. Returns the bytes of headers at @start, according to
+ * these headers.
  */
 u32 superp_rust_headers_len(const u8 *start, u32 len);
 

@@ -4,6 +4,8 @@
 
 #include <linux/types.h>
 
+#include "kapi_burst.h"
+
 struct net;
 struct sk_buff;
 struct sk_buff_head;
@@ -11,7 +13,7 @@ struct superp_cells;
 struct superp_udp_ip;
 struct superp_udp_port;
 
-void superp_rx_register(u16 ethertype, u16 lite);
+void superp_rx_register(const u16 ethertypes[SUPERP_BURST_ETHERTYPES], u32 header_len);
 void superp_rx_unregister(void);
 void superp_rx_detach(struct sk_buff *skb);
 void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames);
@@ -20,8 +22,8 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 void superp_udp_port_close(struct superp_udp_port *udp);
 
 /* Implemented in Rust, by packet_ops! of rx.rs. @skb is a list of packets, consumed. */
-void superp_rust_rx_sunh(void *node, u32 ifindex, bool lite, struct sk_buff *skb);
-void superp_rust_rx_udp(void *node, u32 ifindex, const struct superp_udp_ip *header,
+void superp_rust_rx_frames(void *state, u32 ifindex, u16 ethertype, struct sk_buff *skb);
+void superp_rust_rx_udp(void *state, u32 ifindex, const struct superp_udp_ip *header,
 			struct sk_buff *skb);
 
 #endif /* _SUPERP_KAPI_RX_H */

@@ -17,13 +17,15 @@
 
 /**
  * struct superp_pernet - what the module keeps for each network namespace
- * @node: Rust state of the namespace (PernetOps), a counted reference; NULL during setup and exit
+ * @state: Rust state of the namespace (PernetOps), a counted reference; NULL during setup and exit
  * @exiting: the same reference during exit
- * @cells: collect received SUNH frames
+ * @handle: handle of the namespace for Rust, a counted reference
+ * @cells: collect received frames
  */
 struct superp_pernet {
-	void __rcu *node;
+	void __rcu *state;
 	void *exiting;
+	void *handle;
 	struct superp_cells cells;
 };
 
@@ -35,22 +37,22 @@ static struct superp_pernet *superp_pernet(const struct net *net)
 }
 
 /**
- * superp_net_node - look up the Rust state of a namespace
+ * superp_pernet_state - look up the Rust state of a namespace
  * @net: the network namespace
  *
  * Context: under rcu_read_lock(), which protects the result.
  * Return: the state, or NULL while the namespace is being set up or taken down.
  */
-void *superp_net_node(const struct net *net)
+void *superp_pernet_state(const struct net *net)
 {
-	return rcu_dereference(superp_pernet(net)->node);
+	return rcu_dereference(superp_pernet(net)->state);
 }
 
 /**
- * superp_net_cells - look up the cells that collect SUNH frames of a namespace
+ * superp_net_cells - look up the cells that collect frames of a namespace
  * @net: the network namespace
  *
- * Context: under rcu_read_lock(), while superp_net_node() returns a state.
+ * Context: under rcu_read_lock(), while superp_pernet_state() returns a state.
  * Return: the cells.
  */
 struct superp_cells *superp_net_cells(const struct net *net)
@@ -59,31 +61,54 @@ struct superp_cells *superp_net_cells(const struct net *net)
 }
 
 /**
- * superp_net_cells_node - look up the Rust state of the namespace that cells belong to
+ * superp_pernet_state_of_cells - look up the Rust state of the namespace that cells belong to
  * @cells: what superp_net_cells() returned
  *
  * Context: under rcu_read_lock(), which protects the result.
  * Return: the state, or NULL while the namespace is being set up or taken down.
  */
-void *superp_net_cells_node(const struct superp_cells *cells)
+void *superp_pernet_state_of_cells(const struct superp_cells *cells)
 {
-	return rcu_dereference(container_of(cells, struct superp_pernet, cells)->node);
+	return rcu_dereference(container_of(cells, struct superp_pernet, cells)->state);
+}
+
+/**
+ * superp_net_get - take a reference to a namespace
+ * @net: the namespace, valid
+ *
+ * Context: any.
+ * Return: whether there is a reference; not if the namespace is being taken down.
+ */
+bool superp_net_get(struct net *net)
+{
+	return maybe_get_net(net);
+}
+
+/**
+ * superp_net_put - drop a reference that superp_net_get() took
+ * @net: the namespace
+ *
+ * Context: any.
+ */
+void superp_net_put(struct net *net)
+{
+	put_net(net);
 }
 
 static int __net_init superp_net_init(struct net *net)
 {
 	struct superp_pernet *pernet = superp_pernet(net);
-	void *node;
+	void *state;
 	int err;
 
 	err = superp_cells_init(&pernet->cells, superp_rx_deliver);
 	if (err)
 		goto fail;
 	err = -ENOMEM;
-	node = superp_rust_net_init(net, &err);
-	if (!node)
+	state = superp_rust_net_init(net, &pernet->handle, &err);
+	if (!state)
 		goto fail;
-	rcu_assign_pointer(pernet->node, node);
+	rcu_assign_pointer(pernet->state, state);
 	return 0;
 
 fail:
@@ -100,11 +125,12 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 
 	list_for_each_entry(net, nets, exit_list) {
 		pernet = superp_pernet(net);
-		pernet->exiting = rcu_dereference_protected(pernet->node, true);
+		pernet->exiting = rcu_dereference_protected(pernet->state, true);
 		if (pernet->exiting)
-			superp_rust_net_exit(pernet->exiting);
-		RCU_INIT_POINTER(pernet->node, NULL);
+			superp_rust_net_exit(pernet->exiting, pernet->handle);
+		RCU_INIT_POINTER(pernet->state, NULL);
 	}
+	/* After this no reader of the handle has the namespace. */
 	synchronize_rcu();
 	list_for_each_entry(net, nets, exit_list)
 		superp_cells_stop(&superp_pernet(net)->cells);
@@ -118,7 +144,7 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 		pernet = superp_pernet(net);
 		superp_cells_free(&pernet->cells);
 		if (pernet->exiting)
-			superp_rust_net_free(pernet->exiting);
+			superp_rust_net_free(pernet->exiting, pernet->handle);
 	}
 }
 
@@ -132,7 +158,7 @@ static struct pernet_operations superp_net_ops = {
 static int superp_netdev_event(struct notifier_block *nb, unsigned long event, void *info)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(info);
-	void *node;
+	void *state;
 	u32 kind;
 
 	switch (event) {
@@ -158,9 +184,9 @@ static int superp_netdev_event(struct notifier_block *nb, unsigned long event, v
 		return NOTIFY_DONE;
 	}
 	/* RTNL protects the state: it stays while its namespace has devices. */
-	node = rcu_dereference_rtnl(superp_pernet(dev_net(dev))->node);
-	if (node)
-		superp_rust_device_event(node, dev->ifindex, kind);
+	state = rcu_dereference_rtnl(superp_pernet(dev_net(dev))->state);
+	if (state)
+		superp_rust_device_event(state, dev->ifindex, kind);
 	return NOTIFY_DONE;
 }
 

@@ -249,12 +249,13 @@ struct nlmsghdr *superp_nl_dump_put(struct sk_buff *skb, const struct genl_info 
 
 /**
  * superp_nl_event_new - start an event
+ * @cmd: number of the notification
  * @msg: returns the message
  *
  * Context: any up to softirq.
  * Return: the buffer that holds the message, or NULL without memory.
  */
-struct sk_buff *superp_nl_event_new(struct nlmsghdr **msg)
+struct sk_buff *superp_nl_event_new(u8 cmd, struct nlmsghdr **msg)
 {
 	/* The largest event and its attributes take less than half of this. */
 	struct sk_buff *skb = genlmsg_new(512, GFP_ATOMIC);
@@ -262,7 +263,7 @@ struct sk_buff *superp_nl_event_new(struct nlmsghdr **msg)
 
 	if (!skb)
 		return NULL;
-	hdr = genlmsg_put(skb, 0, 0, &superp_nl_family, 0, SUPERP_CMD_EVENT_NTF);
+	hdr = genlmsg_put(skb, 0, 0, &superp_nl_family, 0, cmd);
 	if (!hdr) {
 		nlmsg_free(skb);
 		return NULL;

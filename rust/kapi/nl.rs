@@ -26,10 +26,14 @@ pub(crate) mod numbers {
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the family. Process context; called once, when the module is loaded, after the
-    /// pernet operations are registered ([`super::net::Registration`]).
-    pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The module calls this function once.
+    /// Registers the family. Process context.
+    ///
+    /// # Safety
+    ///
+    /// There is no other value of this type. A [`super::net::Registration`] exists, and is dropped
+    /// after the result.
+    pub(super) unsafe fn new() -> Result<Self> {
+        // SAFETY: By this function's contract the family is not registered.
         to_result(unsafe { c::superp_nl_register() })?;
         // INVARIANT: `superp_nl_register()` has registered the family.
         Ok(Self(()))
@@ -53,13 +57,12 @@ pub(crate) struct Request<'a>(NonNull<c::genl_info>, PhantomData<&'a ()>);
 
 impl<'a> Request<'a> {
     /// Network namespace of the socket that sent the request.
-    pub(crate) fn net(self) -> Net {
+    pub(crate) fn net(self) -> &'a Net {
         // SAFETY: By the type invariant the pointer is a valid request.
         let net = unsafe { c::superp_nl_net(self.0.as_ptr()) };
         // SAFETY: Every request has a namespace.
         let net = unsafe { NonNull::new_unchecked(net) };
-        // SAFETY: The request holds its socket, and the socket holds the namespace. Handlers use
-        // the result only while they handle the request.
+        // SAFETY: The request holds its socket for `'a`, and the socket holds the namespace.
         unsafe { Net::from_raw(net) }
     }
 
@@ -347,17 +350,17 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// Multicasts an event to the listeners in a namespace. Costs little if there are none. Without
+/// Multicasts event `cmd` to the listeners in a namespace. Costs little if there are none. Without
 /// memory the event is lost. Any context up to softirq.
-pub(crate) fn event(net: Net, fill: impl FnOnce(&mut Message<'_>) -> Result) {
+pub(crate) fn event(net: &Net, cmd: u8, fill: impl FnOnce(&mut Message<'_>) -> Result) {
     let mut msg = ptr::null_mut();
     // SAFETY: `msg` is valid for writes.
-    let Some(skb) = NonNull::new(unsafe { c::superp_nl_event_new(&mut msg) }) else {
+    let Some(skb) = NonNull::new(unsafe { c::superp_nl_event_new(cmd, &mut msg) }) else {
         return;
     };
     // INVARIANT: `superp_nl_event_new()` has started the message.
     if fill(&mut Message(skb, PhantomData)).is_ok() {
-        // SAFETY: By the type invariant `net` is a valid namespace. This function owns the buffer
+        // SAFETY: `net` is a valid namespace. This function owns the buffer
         // and passes it on; `msg` is the message in it.
         unsafe { c::superp_nl_event_send(net.as_ptr(), skb.as_ptr(), msg) };
     } else {
@@ -367,19 +370,19 @@ pub(crate) fn event(net: Net, fill: impl FnOnce(&mut Message<'_>) -> Result) {
 }
 
 /// Whether anyone listens to the events of a namespace. Any context.
-pub(crate) fn event_wanted(net: Net) -> bool {
-    // SAFETY: By the type invariant `net` is a valid namespace.
+pub(crate) fn event_wanted(net: &Net) -> bool {
+    // SAFETY: `net` is a valid namespace.
     unsafe { c::superp_nl_event_wanted(net.as_ptr()) }
 }
 
 /// Calls `with` with the name of a device. `None` if there is no such device. Any context.
 pub(crate) fn with_device_name<T>(
-    net: Net,
+    net: &Net,
     ifindex: u32,
     with: impl FnOnce(&str) -> T,
 ) -> Option<T> {
     let mut name = [0; 16];
-    // SAFETY: By the type invariant `net` is a valid namespace; `name` is `IFNAMSIZ` bytes.
+    // SAFETY: `net` is a valid namespace; `name` is `IFNAMSIZ` bytes.
     let found = unsafe { c::superp_nl_device_name(net.as_ptr(), ifindex, name.as_mut_ptr()) };
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
     found.then(|| with(name))
@@ -387,10 +390,10 @@ pub(crate) fn with_device_name<T>(
 
 /// The IP addresses of a device, v4-mapped or IPv6, without link-local ones. Any context up to
 /// softirq.
-pub(crate) fn device_addresses(net: Net, ifindex: u32) -> impl Iterator<Item = [u8; 16]> {
+pub(crate) fn device_addresses(net: &Net, ifindex: u32) -> impl Iterator<Item = [u8; 16]> + '_ {
     (0..=u32::MAX).map_while(move |nth| {
         let mut addr = [0; 16];
-        // SAFETY: By the type invariant `net` is a valid namespace; `addr` is 16 bytes.
+        // SAFETY: `net` is a valid namespace; `addr` is 16 bytes.
         unsafe { c::superp_nl_device_address(net.as_ptr(), ifindex, nth, addr.as_mut_ptr()) }
             .then_some(addr)
     })

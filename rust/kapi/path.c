@@ -87,7 +87,7 @@ static u32 superp_path_headers(const struct superp_path *path)
 	case SUPERP_PATH_UDP6:
 		return SUPERP_UDP6_SIZE;
 	default:
-		return SUPERP_PATH_SUNH_SIZE;
+		return path->config.header_len;
 	}
 }
 
@@ -121,9 +121,9 @@ static u32 superp_path_udp_mtu(const struct superp_path *path, const struct supe
 				superp_path_headers(path));
 }
 
-static u32 superp_path_sunh_mtu(const struct superp_path *path)
+static u32 superp_path_ether_mtu(const struct superp_path *path)
 {
-	return superp_path_payload_mtu(READ_ONCE(path->dev->mtu), SUPERP_PATH_SUNH_SIZE);
+	return superp_path_payload_mtu(READ_ONCE(path->dev->mtu), path->config.header_len);
 }
 
 static bool superp_path_config_valid(const struct superp_path *path)
@@ -134,7 +134,10 @@ static bool superp_path_config_valid(const struct superp_path *path)
 	bool local4 = ipv6_addr_v4mapped(&path->local);
 
 	switch (config->encap) {
-	case SUPERP_PATH_SUNH:
+	case SUPERP_PATH_ETHER:
+		if (config->header_len > SUPERP_PATH_HEADER_MAX ||
+		    config->entropy_offset + sizeof(u16) > config->header_len)
+			return false;
 		return config->has_mac ? !is_multicast_ether_addr(config->mac) :
 					 !ipv6_addr_any(&path->remote);
 	case SUPERP_PATH_UDP4:
@@ -149,7 +152,7 @@ static bool superp_path_config_valid(const struct superp_path *path)
 static int superp_path_init(struct superp_path *path)
 {
 	const struct superp_path_config *config = &path->config;
-	bool sunh = config->encap == SUPERP_PATH_SUNH;
+	bool frames = config->encap == SUPERP_PATH_ETHER;
 	struct net_device *dev = NULL;
 
 	if (!superp_path_config_valid(path))
@@ -157,21 +160,21 @@ static int superp_path_init(struct superp_path *path)
 	/* Without IPv6 there is no neighbour table and no routing table for its addresses. */
 	if (!ipv6_addr_v4mapped(&path->remote) && !config->has_mac && !ipv6_mod_enabled())
 		return -EAFNOSUPPORT;
-	if (sunh || config->ifindex) {
+	if (frames || config->ifindex) {
 		dev = netdev_get_by_index(path->net, config->ifindex, &path->dev_tracker,
 					  GFP_KERNEL);
 		if (!dev)
 			return -ENODEV;
 		path->dev = dev;
 	}
-	if (!sunh) {
+	if (!frames) {
 		path->headroom = LL_MAX_HEADER + SUPERP_UDP6_SIZE;
 		return 0;
 	}
 
 	if (dev->type != ARPHRD_ETHER && dev->type != ARPHRD_LOOPBACK)
 		return -EINVAL;
-	path->headroom = LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE;
+	path->headroom = LL_RESERVED_SPACE(dev) + path->config.header_len;
 	return 0;
 }
 
@@ -224,15 +227,15 @@ void superp_path_free(struct superp_path *path)
  * @path: the path
  *
  * Context: process or softirq.
- * Return: bytes from the PDL header on; 0 without a route.
+ * Return: bytes behind the headers that the path adds; 0 without a route.
  */
 u32 superp_path_mtu(struct superp_path *path)
 {
 	const struct superp_route *route;
 	u32 mtu = 0;
 
-	if (path->config.encap == SUPERP_PATH_SUNH)
-		return superp_path_sunh_mtu(path);
+	if (path->config.encap == SUPERP_PATH_ETHER)
+		return superp_path_ether_mtu(path);
 	rcu_read_lock();
 	route = superp_path_route(path);
 	if (!IS_ERR(route))
@@ -268,8 +271,8 @@ u32 superp_path_headroom(const struct superp_path *path)
 	return READ_ONCE(path->headroom);
 }
 
-/* Sends a frame that begins with its SUNH header (the network header); skb->protocol is set. */
-static int superp_path_output_sunh(struct superp_path *path, struct sk_buff *skb)
+/* Sends a frame that begins with its network header; skb->protocol is set. */
+static int superp_path_output_ether(struct superp_path *path, struct sk_buff *skb)
 {
 	const struct superp_path_config *config = &path->config;
 	struct net_device *dev = path->dev;
@@ -305,31 +308,32 @@ drop:
 	return err;
 }
 
-/* Pushes the SUNH header in front of a packet or a run, which begins with its PDL header. */
-static int superp_path_push_sunh(struct superp_path *path, struct sk_buff *skb, u16 entropy)
+/* Pushes the network header in front of a packet or a run. */
+static int superp_path_push_header(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 {
-	u8 *sunh;
+	const struct superp_path_config *config = &path->config;
+	u8 *header;
 	int err;
 
-	if (superp_run_packet_len(skb) > superp_path_sunh_mtu(path))
+	if (superp_run_packet_len(skb) > superp_path_ether_mtu(path))
 		return -EMSGSIZE;
 	err = skb_cow_head(skb, path->headroom);
 	if (err)
 		return err;
-	sunh = skb_push(skb, SUPERP_PATH_SUNH_SIZE);
+	header = skb_push(skb, config->header_len);
 	if (skb_is_gso(skb))
-		skb_shinfo(skb)->gso_size += SUPERP_PATH_SUNH_SIZE;
-	memcpy(sunh, path->config.sunh, SUPERP_PATH_SUNH_SIZE);
-	/* The two bytes hold Hop Limit and Flow Label; change only the label. */
-	sunh[2] ^= (entropy >> 8) & 0xf;
-	sunh[3] ^= entropy & 0xff;
+		skb_shinfo(skb)->gso_size += config->header_len;
+	memcpy(header, config->header, config->header_len);
+	entropy &= config->entropy_mask;
+	header[config->entropy_offset] ^= entropy >> 8;
+	header[config->entropy_offset + 1] ^= entropy & 0xff;
 	skb_reset_network_header(skb);
 	/* Qdiscs count the bytes up to the transport header for each packet of a burst. */
 	skb_reset_transport_header(skb);
 	return 0;
 }
 
-static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head, u16 entropy)
+static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
 	struct sk_buff *skb;
@@ -338,16 +342,16 @@ static int superp_path_xmit_sunh(struct superp_path *path, struct sk_buff *head,
 	err = -ENETDOWN;
 	if (!netif_running(dev))
 		goto drop;
-	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + path->config.header_len);
 	for (skb = head; skb; skb = skb->next) {
-		err = superp_path_push_sunh(path, skb, entropy);
+		err = superp_path_push_header(path, skb, entropy);
 		if (err)
 			goto drop;
 	}
 	if (head->next || skb_is_gso(head))
-		superp_burst_join_sunh(head);
+		superp_burst_join_frames(head);
 	head->protocol = htons(path->config.ethertype);
-	return superp_path_output_sunh(path, head);
+	return superp_path_output_ether(path, head);
 
 drop:
 	kfree_skb_list(head);
@@ -413,7 +417,7 @@ u32 superp_path_burst(struct superp_path *path, bool *native)
 {
 	u32 burst;
 
-	if (path->config.encap == SUPERP_PATH_SUNH) {
+	if (path->config.encap == SUPERP_PATH_ETHER) {
 		burst = superp_path_dev_burst(path->dev);
 	} else {
 		if (!READ_ONCE(path->burst))
@@ -427,7 +431,7 @@ u32 superp_path_burst(struct superp_path *path, bool *native)
 /**
  * superp_path_up - whether the device of a path can send
  * @path: the path
- * @len: bytes from the PDL header on that must fit into one frame of SUNH, or 0; ignored over UDP,
+ * @len: bytes of a packet that must fit into one frame, or 0; ignored over UDP,
  *       where IP fragments what does not fit
  *
  * Context: any.
@@ -438,8 +442,8 @@ bool superp_path_up(const struct superp_path *path, u32 len)
 	const struct net_device *dev = path->dev;
 
 	return !dev || (netif_running(dev) && netif_carrier_ok(dev) &&
-			(path->config.encap != SUPERP_PATH_SUNH ||
-			 superp_path_sunh_mtu(path) >= len));
+			(path->config.encap != SUPERP_PATH_ETHER ||
+			 superp_path_ether_mtu(path) >= len));
 }
 
 /* Removes the state of reception from a packet that is forwarded. */
@@ -452,18 +456,20 @@ static void superp_path_scrub(struct sk_buff *skb, u8 tclass, u32 hash)
 }
 
 /**
- * superp_path_forward - forward a received packet in SUNH
- * @path: a SUNH path to the next hop
+ * superp_path_forward - forward a received frame
+ * @path: a path of frames to the next hop
  * @skb: the packet, consumed; its data begins behind the network header
- * @ethertype: EtherType of SUNH or of SUNH with SUPERp-lite, host byte order
- * @sunh: the SUNH header to send
+ * @ethertype: EtherType to send, host byte order
+ * @tclass: traffic class in @header
+ * @header: the network header to send, as long as that of the path
  *
  * Context: process or softirq, bottom halves off.
  * Return: 0 or a negative errno as superp_path_xmit(); -EINVAL for a burst or run.
  */
-int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype,
-			const u8 *sunh)
+int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ethertype, u8 tclass,
+			const u8 *header)
 {
+	u32 header_len = path->config.header_len;
 	struct net_device *dev = path->dev;
 	int err;
 
@@ -474,17 +480,17 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 	if (!netif_running(dev))
 		goto drop;
 	err = -EMSGSIZE;
-	if (skb->len > superp_path_sunh_mtu(path))
+	if (skb->len > superp_path_ether_mtu(path))
 		goto drop;
-	err = skb_cow_head(skb, LL_RESERVED_SPACE(dev) + SUPERP_PATH_SUNH_SIZE);
+	err = skb_cow_head(skb, LL_RESERVED_SPACE(dev) + header_len);
 	if (err)
 		goto drop;
 
-	memcpy(skb_push(skb, SUPERP_PATH_SUNH_SIZE), sunh, SUPERP_PATH_SUNH_SIZE);
+	memcpy(skb_push(skb, header_len), header, header_len);
 	skb_reset_network_header(skb);
 	skb->protocol = htons(ethertype);
-	superp_path_scrub(skb, sunh[0], jhash(sunh, SUPERP_PATH_SUNH_SIZE, 0));
-	return superp_path_output_sunh(path, skb);
+	superp_path_scrub(skb, tclass, jhash(header, header_len, 0));
+	return superp_path_output_ether(path, skb);
 
 drop:
 	kfree_skb(skb);
@@ -602,8 +608,8 @@ static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
 
 /*
  * Sends packets that are longer than the MTU has become, as IP fragments. They cannot be cut again,
- * because a retransmission carries what its PSN carried. Each entry is sent alone, because IP
- * assumes that all fragments of a burst have the same length.
+ * because a retransmission carries what the first packet carried. Each entry is sent alone, because
+ * IP assumes that all fragments of a burst have the same length.
  */
 static int superp_path_output_fragments(struct superp_path *path, struct sk_buff *list,
 					const struct superp_route *route,
@@ -657,7 +663,7 @@ static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
 /**
  * superp_path_forward_udp - forward a received packet over UDP
  * @path: a UDP path to the destination
- * @skb: the packet, consumed; its data begins with the PDL header
+ * @skb: the packet, consumed; its data begins behind the UDP header
  * @header: fields of the headers to send; the destination is that of the path, the source need not
  *          be a local address
  *
@@ -680,8 +686,8 @@ int superp_path_forward_udp(struct superp_path *path, struct sk_buff *skb,
 /**
  * superp_path_xmit - send packets
  * @path: the path
- * @skb: list of packets and runs, consumed; each begins with its PDL header; together no more
- *       packets than superp_path_burst() returns
+ * @skb: list of packets and runs without headers of the path, consumed; together no more packets
+ *       than superp_path_burst() returns
  * @entropy: XORed into flow label and UDP source port, so that the network sees another flow; 0 for
  *           the path's own flow
  *
@@ -706,6 +712,6 @@ int superp_path_xmit(struct superp_path *path, struct sk_buff *skb, u16 entropy)
 
 	skb->priority = path->priority;
 	__skb_set_sw_hash(skb, path->hash ^ hash_32(entropy, 32), true);
-	return config->encap == SUPERP_PATH_SUNH ? superp_path_xmit_sunh(path, skb, entropy) :
+	return config->encap == SUPERP_PATH_ETHER ? superp_path_xmit_ether(path, skb, entropy) :
 						   superp_path_xmit_udp(path, skb, &header, true);
 }

@@ -48,7 +48,7 @@ struct superp_path {
 /* The route of a path over UDP, or an ERR_PTR. Called under RCU, bottom halves off. */
 const struct superp_route *superp_path_route(struct superp_path *path);
 
-/* The neighbour of a path over SUNH, or an ERR_PTR. Called under RCU, bottom halves off. */
+/* The neighbour of a path of frames, or an ERR_PTR. Called under RCU, bottom halves off. */
 static inline struct neighbour *superp_path_neigh(const struct superp_path *path)
 {
 	if (ipv6_addr_v4mapped(&path->remote))

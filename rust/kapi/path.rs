@@ -11,15 +11,49 @@ use super::{
 use core::ptr::NonNull;
 use kernel::{error::to_result, prelude::*};
 
-/// Encapsulation of SUPERp packets.
+/// Encapsulation of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encap {
-    /// SUNH behind the Ethernet header.
-    Sunh,
+    /// Frames: a network header of the caller behind the Ethernet header.
+    Ether,
     /// UDP over IPv4.
     Udp4,
     /// UDP over IPv6.
     Udp6,
+}
+
+/// The network header of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetHeader {
+    bytes: [u8; c::SUPERP_PATH_HEADER_MAX as usize],
+    len: u8,
+    entropy_offset: u8,
+    entropy_mask: u16,
+}
+
+impl NetHeader {
+    /// The header `bytes`. [`Path::transmit`] XORs those bits of its entropy that are in
+    /// `entropy_mask` into the big-endian word at `entropy_offset`.
+    pub(crate) fn new<const N: usize>(
+        bytes: &[u8; N],
+        entropy_offset: u8,
+        entropy_mask: u16,
+    ) -> Self {
+        const {
+            assert!(N <= c::SUPERP_PATH_HEADER_MAX as usize);
+        }
+        let mut own = [0; c::SUPERP_PATH_HEADER_MAX as usize];
+        for (to, from) in own.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        Self {
+            bytes: own,
+            // CAST: At most SUPERP_PATH_HEADER_MAX.
+            len: N as u8,
+            entropy_offset,
+            entropy_mask,
+        }
+    }
 }
 
 /// Configuration of a [`Path`]. Addresses are v4-mapped or IPv6.
@@ -27,17 +61,17 @@ pub(crate) enum Encap {
 pub(crate) struct PathConfig {
     /// Encapsulation.
     pub(crate) encap: Encap,
-    /// Index of the device. Required for SUNH and for link-local addresses; otherwise 0 leaves the
-    /// choice to the route.
+    /// Index of the device. Required for frames and for link-local addresses; otherwise 0 leaves
+    /// the choice to the route.
     pub(crate) ifindex: u32,
     /// Source IP address. Over UDP, zero leaves the choice to the route.
     pub(crate) local: [u8; 16],
-    /// Destination IP address. SUNH frames go to the neighbour with this address, unless there is
-    /// a `mac`.
+    /// Destination IP address. Frames go to the neighbour with this address, unless there is a
+    /// `mac`.
     pub(crate) remote: [u8; 16],
-    /// The SUNH header.
-    pub(crate) sunh: [u8; 8],
-    /// Ethernet destination of SUNH frames.
+    /// Network header of frames.
+    pub(crate) header: NetHeader,
+    /// Ethernet destination of frames.
     pub(crate) mac: Option<[u8; 6]>,
     /// IPv4 TOS, IPv6 Traffic Class.
     pub(crate) tclass: u8,
@@ -49,7 +83,7 @@ pub(crate) struct PathConfig {
     pub(crate) sport: u16,
     /// UDP destination port.
     pub(crate) dport: u16,
-    /// EtherType of SUNH.
+    /// EtherType of frames.
     pub(crate) ethertype: u16,
 }
 
@@ -77,10 +111,10 @@ impl Path {
     /// # Errors
     ///
     /// - `ENODEV`: there is no such device.
-    /// - `EINVAL`: the device cannot carry SUNH, or the addresses do not fit the encapsulation.
+    /// - `EINVAL`: the device is not Ethernet, or the addresses do not fit the encapsulation.
     /// - `EAFNOSUPPORT`: the destination is IPv6, which is disabled.
     /// - `ENOMEM`
-    pub(crate) fn new(net: Net, config: &PathConfig) -> Result<Self> {
+    pub(crate) fn new(net: &Net, config: &PathConfig) -> Result<Self> {
         let config = c::superp_path_config {
             local: config.local,
             remote: config.remote,
@@ -90,7 +124,7 @@ impl Path {
             dport: config.dport,
             ethertype: config.ethertype,
             encap: match config.encap {
-                Encap::Sunh => c::SUPERP_PATH_SUNH,
+                Encap::Ether => c::SUPERP_PATH_ETHER,
                 Encap::Udp4 => c::SUPERP_PATH_UDP4,
                 Encap::Udp6 => c::SUPERP_PATH_UDP6,
             } as u8,
@@ -98,10 +132,13 @@ impl Path {
             hop_limit: config.hop_limit,
             has_mac: config.mac.is_some(),
             mac: config.mac.unwrap_or_default(),
-            sunh: config.sunh,
+            header_len: config.header.len,
+            entropy_offset: config.header.entropy_offset,
+            entropy_mask: config.header.entropy_mask,
+            header: config.header.bytes,
         };
         let mut err = 0;
-        // SAFETY: By the type invariant `net` is a valid namespace. `config` is readable and `err`
+        // SAFETY: `net` is a valid namespace. `config` is readable and `err`
         // is valid for writes.
         let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
         // INVARIANT: `superp_path_new()` passes ownership of the path to the caller.
@@ -110,12 +147,12 @@ impl Path {
             .ok_or_else(|| Error::from_errno(err))
     }
 
-    /// Sends packets that begin with their PDL header, at most as many as [`Path::burst`] returns.
-    /// The packets are consumed in any case. `Ok` says only that the queue of the device took them:
+    /// Sends packets without headers of the path, at most as many as [`Path::burst`] returns. The
+    /// packets are consumed in any case. `Ok` says only that the queue of the device took them:
     /// the device may still drop them.
     ///
-    /// `entropy` is XORed into flow label and UDP source port, so that the network sees another
-    /// flow; 0 keeps the path's own flow.
+    /// `entropy` is XORed into network header or UDP source port and flow label, so that the
+    /// network sees another flow; 0 keeps the path's own flow.
     ///
     /// Process or softirq context, bottom halves off. Locks may be held: no packet is received
     /// inside of this call.
@@ -144,26 +181,30 @@ impl Path {
         (packets, native)
     }
 
-    /// Forwards a received packet over a SUNH path to its next hop. The packet's data begins behind
-    /// the network header; `sunh` is the header to send. `lite` selects the EtherType of SUNH with
-    /// SUPERp-lite. Softirq.
+    /// Forwards a received packet over a path of frames to its next hop. The packet's data begins
+    /// behind the network header; `header` is the one to send, as long as that of the path, with
+    /// traffic class `tclass`. Softirq.
     ///
     /// # Errors
     ///
     /// Those of [`Path::transmit`], and `EINVAL` for a burst or run.
-    pub(crate) fn forward(&self, skb: SkBuff, lite: bool, sunh: &[u8; 8]) -> Result {
-        let ethertype = match lite {
-            true => super::params::lite_ethertype(),
-            false => super::params::ethertype(),
-        };
+    pub(crate) fn forward(
+        &self,
+        skb: SkBuff,
+        ethertype: u16,
+        tclass: u8,
+        header: &NetHeader,
+    ) -> Result {
+        let header = header.bytes.as_ptr();
         // SAFETY: By the type invariants the pointers are a path and a packet, of which the callee
-        // takes ownership. `sunh` is readable.
+        // takes ownership. `header` has SUPERP_PATH_HEADER_MAX readable bytes, and that of the path
+        // is not longer.
         to_result(unsafe {
-            c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), ethertype, sunh.as_ptr())
+            c::superp_path_forward(self.0.as_ptr(), skb.into_raw(), ethertype, tclass, header)
         })
     }
 
-    /// Forwards a received packet over a UDP path. The packet's data begins with the PDL header.
+    /// Forwards a received packet over a UDP path. The packet's data begins behind the UDP header.
     /// `header` has the destination of the path; its source may be any address of the same family.
     /// Softirq.
     ///
@@ -176,7 +217,7 @@ impl Path {
         to_result(unsafe { c::superp_path_forward_udp(self.0.as_ptr(), skb.into_raw(), header) })
     }
 
-    /// Whether the device can send a packet of `len` bytes from the PDL header on, or any packet if
+    /// Whether the device can send a packet of `len` bytes in one frame, or any packet if
     /// `len` is 0. Over UDP the length does not matter. True for a path without a device.
     pub(crate) fn up(&self, len: u32) -> bool {
         // SAFETY: By the type invariant the pointer is a path.
@@ -203,9 +244,9 @@ impl Path {
         unsafe { c::superp_path_confirm(self.0.as_ptr()) }
     }
 
-    /// The longest packet, in bytes from its PDL header on: the MTU less all headers. Over UDP the
-    /// MTU is the known path MTU, at most that of the device. 0 without a route. Process or softirq
-    /// context.
+    /// The longest packet without the headers of the path, in bytes: the MTU less all headers. Over
+    /// UDP the MTU is the known path MTU, at most that of the device. 0 without a route. Process or
+    /// softirq context.
     pub(crate) fn mtu(&self) -> u32 {
         // SAFETY: By the type invariant the pointer is a path.
         unsafe { c::superp_path_mtu(self.0.as_ptr()) }

@@ -15,7 +15,7 @@ static struct neighbour *superp_path_neigh_get(struct superp_path *path)
 	const struct superp_route *route;
 	struct neighbour *neigh;
 
-	if (path->config.encap != SUPERP_PATH_SUNH) {
+	if (path->config.encap != SUPERP_PATH_ETHER) {
 		route = superp_path_route(path);
 		if (IS_ERR(route))
 			return NULL;

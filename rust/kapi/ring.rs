@@ -542,7 +542,7 @@ pub(crate) trait RingOps: SockState {
     ///
     /// # Errors
     ///
-    /// - `ENOBUFS`: there is no room for a completion.
+    /// - `ENOBUFS`: there is no space for a completion.
     /// - `EINTR`: a signal is pending.
     fn doorbell(&self, more: bool) -> Result;
 

@@ -25,7 +25,7 @@ static struct superp_run *superp_run_cb(const struct sk_buff *skb)
  * @packet_len: bytes of each packet but the last
  *
  * Context: any.
- * Return: 0, or -EMSGSIZE if @skb is cloned or has no room.
+ * Return: 0, or -EMSGSIZE if @skb is cloned or has no space.
  */
 int superp_run_add(struct sk_buff *skb, const u8 *headers, u32 len, u32 packet_len)
 {

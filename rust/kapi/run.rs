@@ -21,7 +21,7 @@ impl SkBuff {
     ///
     /// # Errors
     ///
-    /// - `EMSGSIZE`: there is no room, or the packet was sliced.
+    /// - `EMSGSIZE`: there is no space, or the packet was sliced.
     /// - `EINVAL`: a length is over 4 GiB.
     pub(crate) fn run_add(&mut self, headers: &[u8], packet_len: usize) -> Result {
         let (start, n) = (headers.as_ptr(), headers.len().try_into()?);
@@ -62,7 +62,7 @@ pub(crate) unsafe fn count_headers(start: *const u8, len: u32, parse: fn(&[u8]) 
 }
 
 /// Registers the function that returns how many bytes at the front of a packet are headers, from
-/// the PDL header on. Used once in a module.
+/// the first header on. Used once in a module.
 macro_rules! headers_len {
     ($parse:path) => {
         $crate::kapi::exported! {

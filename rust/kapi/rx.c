@@ -38,12 +38,13 @@ void superp_rx_detach(struct sk_buff *skb)
 		superp_rx_detach_one(part);
 }
 
-static struct packet_type superp_lite_packet_type;
+/* Bytes of the network header of frames. */
+static u32 superp_rx_header_len __ro_after_init;
 
 /* Control block of a frame in a cell. */
 struct superp_rx_cb {
 	u32 ifindex;
-	bool lite;
+	u16 ethertype;
 };
 
 static struct superp_rx_cb *superp_rx_cb(const struct sk_buff *skb)
@@ -63,11 +64,11 @@ static struct sk_buff *superp_rx_next(struct sk_buff_head *frames, struct superp
 	while ((skb = skb_peek(frames))) {
 		const struct superp_rx_cb *own = superp_rx_cb(skb);
 
-		if (first && (own->ifindex != cb->ifindex || own->lite != cb->lite))
+		if (first && (own->ifindex != cb->ifindex || own->ethertype != cb->ethertype))
 			break;
 		*cb = *own;
 		__skb_unlink(skb, frames);
-		if (!superp_run_note(skb, SUPERP_PATH_SUNH_SIZE)) {
+		if (!superp_run_note(skb, superp_rx_header_len)) {
 			kfree_skb_reason(skb, SKB_DROP_REASON_SKB_BAD_GSO);
 			continue;
 		}
@@ -88,11 +89,11 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 {
 	struct superp_rx_cb cb;
 	struct sk_buff *skb;
-	void *node;
+	void *state;
 
-	node = superp_net_cells_node(cells);
-	while (node && (skb = superp_rx_next(frames, &cb)))
-		superp_rust_rx_sunh(node, cb.ifindex, cb.lite, skb);
+	state = superp_pernet_state_of_cells(cells);
+	while (state && (skb = superp_rx_next(frames, &cb)))
+		superp_rust_rx_frames(state, cb.ifindex, cb.ethertype, skb);
 }
 
 /*
@@ -102,17 +103,17 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames)
 static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packet_type *type,
 					 bool *burst)
 {
-	struct superp_rx_cb cb = { skb->dev->ifindex, type == &superp_lite_packet_type };
+	struct superp_rx_cb cb = { skb->dev->ifindex, ntohs(type->type) };
 	struct sk_buff *part;
 
-	if (skb->pkt_type != PACKET_HOST || !superp_net_node(dev_net(skb->dev))) {
+	if (skb->pkt_type != PACKET_HOST || !superp_pernet_state(dev_net(skb->dev))) {
 		kfree_skb_reason(skb, SKB_DROP_REASON_OTHERHOST);
 		return NULL;
 	}
 	skb = skb_share_check(skb, GFP_ATOMIC);
 	if (skb && skb_is_gso(skb)) {
 		*burst = true;
-		skb = superp_burst_split(skb, SUPERP_PATH_SUNH_SIZE);
+		skb = superp_burst_split(skb, superp_rx_header_len);
 	}
 	for (part = skb; part; part = part->next) {
 		superp_rx_detach(part);
@@ -121,8 +122,8 @@ static struct sk_buff *superp_rx_prepare(struct sk_buff *skb, const struct packe
 	return skb;
 }
 
-static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
-			  struct net_device *orig_dev)
+static int superp_rx_frame(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			   struct net_device *orig_dev)
 {
 	struct superp_cells *cells = superp_net_cells(dev_net(dev));
 	bool burst = false;
@@ -139,8 +140,8 @@ static int superp_rx_sunh(struct sk_buff *skb, struct net_device *dev, struct pa
  * not wait for the end of the softirq round: the next frames may come on another CPU, and would
  * overtake them.
  */
-static void superp_rx_sunh_list(struct list_head *frames, struct packet_type *type,
-				struct net_device *orig_dev)
+static void superp_rx_frame_list(struct list_head *frames, struct packet_type *type,
+				 struct net_device *orig_dev)
 {
 	struct sk_buff *skb, *next, *first = NULL, **last = &first;
 	struct superp_cells *cells = NULL, *own;
@@ -165,30 +166,28 @@ static void superp_rx_sunh_list(struct list_head *frames, struct packet_type *ty
 		superp_cells_queue(cells, first, burst);
 }
 
-static struct packet_type superp_packet_type = {
-	.func = superp_rx_sunh,
-	.list_func = superp_rx_sunh_list,
-};
-
-static struct packet_type superp_lite_packet_type = {
-	.func = superp_rx_sunh,
-	.list_func = superp_rx_sunh_list,
+static struct packet_type superp_packet_types[SUPERP_BURST_ETHERTYPES] = {
+	{ .func = superp_rx_frame, .list_func = superp_rx_frame_list },
+	{ .func = superp_rx_frame, .list_func = superp_rx_frame_list },
 };
 
 /**
- * superp_rx_register - register the packet handlers of SUNH for all devices
- * @ethertype: EtherType of SUNH, host byte order
- * @lite: EtherType of SUNH with SUPERp-lite, host byte order
+ * superp_rx_register - register the packet handlers for all devices
+ * @ethertypes: EtherTypes of the frames, host byte order
+ * @header_len: bytes of the network header of the frames
  *
- * Context: process.
+ * Context: process, when the module is loaded.
  */
-void superp_rx_register(u16 ethertype, u16 lite)
+void superp_rx_register(const u16 ethertypes[SUPERP_BURST_ETHERTYPES], u32 header_len)
 {
-	superp_packet_type.type = htons(ethertype);
-	superp_lite_packet_type.type = htons(lite);
-	superp_burst_register(ethertype, lite);
-	dev_add_pack(&superp_packet_type);
-	dev_add_pack(&superp_lite_packet_type);
+	int i;
+
+	superp_rx_header_len = header_len;
+	superp_burst_register(ethertypes, header_len);
+	for (i = 0; i < SUPERP_BURST_ETHERTYPES; i++) {
+		superp_packet_types[i].type = htons(ethertypes[i]);
+		dev_add_pack(&superp_packet_types[i]);
+	}
 }
 
 /**
@@ -198,7 +197,9 @@ void superp_rx_register(u16 ethertype, u16 lite)
  */
 void superp_rx_unregister(void)
 {
-	dev_remove_pack(&superp_lite_packet_type);
-	dev_remove_pack(&superp_packet_type);
+	int i;
+
+	for (i = 0; i < SUPERP_BURST_ETHERTYPES; i++)
+		dev_remove_pack(&superp_packet_types[i]);
 	superp_burst_unregister();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reception of packets: SUNH from all Ethernet devices, and UDP.
+//! Reception of packets: frames from all Ethernet devices, and UDP.
 
 use super::{
     bindings as c,
@@ -15,16 +15,16 @@ pub(crate) use c::superp_udp_ip as UdpHeader;
 /// Reception of packets by the state of a namespace. [`packet_ops`] registers the type that
 /// implements this trait, as `dev_add_pack()` and `encap_rcv` do in C. Softirq, under RCU.
 pub(crate) trait PacketOps: Pernet {
-    /// Handles SUNH frames that were received together by device `ifindex`. Their data begins with
-    /// the SUNH header. `lite`: the EtherType is that of SUPERp-lite.
-    fn rx_sunh(&self, ifindex: u32, lite: bool, frames: Burst);
+    /// Handles frames that were received together by device `ifindex` with one EtherType. Their
+    /// data begins with the network header.
+    fn rx_frames(&self, ifindex: u32, ethertype: u16, frames: Burst);
 
     /// Handles datagrams that were received together by device `ifindex`. Their data begins behind
     /// the UDP header; `header` is that of all of them.
     fn rx_udp(&self, ifindex: u32, header: &UdpHeader, datagrams: Burst);
 }
 
-/// The registration of the SUNH packet handlers, for all devices of all namespaces.
+/// The registration of the packet handlers, for all devices of all namespaces.
 ///
 /// # Invariants
 ///
@@ -32,19 +32,24 @@ pub(crate) trait PacketOps: Pernet {
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the handlers for the EtherTypes of SUNH and of SUNH with SUPERp-lite. Process
-    /// context; called once, when the module is loaded, after the pernet operations are registered
-    /// ([`super::net::Registration`]).
+    /// Registers the handlers of frames with these EtherTypes, whose network header has
+    /// `header_len` bytes. Process context.
     ///
     /// # Errors
     ///
     /// `EINVAL`: the numbers are equal, or one is below 0x600 and so no EtherType but a length.
-    pub(crate) fn new(ethertype: u16, lite: u16) -> Result<Self> {
-        if ethertype < 0x600 || lite < 0x600 || ethertype == lite {
+    ///
+    /// # Safety
+    ///
+    /// There is no other value of this type. A [`super::net::Registration`] exists, and is dropped
+    /// after the result.
+    pub(super) unsafe fn new(ethertypes: [u16; 2], header_len: u32) -> Result<Self> {
+        let [first, second] = ethertypes;
+        if first < 0x600 || second < 0x600 || first == second {
             return Err(EINVAL);
         }
-        // SAFETY: The module calls this function once.
-        unsafe { c::superp_rx_register(ethertype, lite) };
+        // SAFETY: By this function's contract the handlers are not registered.
+        unsafe { c::superp_rx_register(ethertypes.as_ptr(), header_len) };
         // INVARIANT: `superp_rx_register()` has registered the handlers.
         Ok(Self(()))
     }
@@ -81,9 +86,9 @@ impl UdpPort {
     /// - `EADDRINUSE`: the port is in use.
     /// - `EINVAL`: the port is 0.
     /// - `ENOMEM`
-    pub(crate) fn open(net: Net, port: u16) -> Result<Self> {
+    pub(crate) fn open(net: &Net, port: u16) -> Result<Self> {
         let mut err = 0;
-        // SAFETY: By the type invariant `net` is a valid namespace; `err` is valid for writes.
+        // SAFETY: `net` is a valid namespace; `err` is valid for writes.
         let udp = unsafe { c::superp_udp_port_open(net.as_ptr(), port, &mut err) };
         // INVARIANT: `superp_udp_port_open()` passes ownership of the port to the caller.
         NonNull::new(udp)
@@ -99,23 +104,23 @@ impl Drop for UdpPort {
     }
 }
 
-/// Calls [`PacketOps::rx_sunh`] for the C half.
+/// Calls [`PacketOps::rx_frames`] for the C half.
 ///
 /// # Safety
 ///
 /// Softirq, under RCU. `state` is a `T` that [`super::net::init`] returned, and RCU protects it.
 /// `skb` is a list of sk_buffs with a reference count of one; this function takes ownership of it.
-pub(crate) unsafe fn sunh<T: PacketOps>(
+pub(crate) unsafe fn frames<T: PacketOps>(
     state: *mut ffi::c_void,
     ifindex: u32,
-    lite: bool,
+    ethertype: u16,
     skb: *mut c::sk_buff,
 ) {
     if let Some(skb) = NonNull::new(skb) {
         // SAFETY: By this function's contract `state` is a `T`, and the caller passes ownership of
         // the list.
         let (state, packets) = unsafe { (&*state.cast::<T>(), Burst::from_raw(skb)) };
-        state.rx_sunh(ifindex, lite, packets);
+        state.rx_frames(ifindex, ethertype, packets);
     }
 }
 
@@ -123,7 +128,7 @@ pub(crate) unsafe fn sunh<T: PacketOps>(
 ///
 /// # Safety
 ///
-/// The requirements are those of [`sunh`]; `header` is valid for reads.
+/// The requirements are those of [`frames`]; `header` is valid for reads.
 pub(crate) unsafe fn udp<T: PacketOps>(
     state: *mut ffi::c_void,
     ifindex: u32,
@@ -150,15 +155,15 @@ macro_rules! packet_ops {
             $crate::kapi::exported! {
                 /// # Safety
                 ///
-                /// The requirements are those of [`rx::sunh`].
-                fn superp_rust_rx_sunh(
+                /// The requirements are those of [`rx::frames`].
+                fn superp_rust_rx_frames(
                     state: *mut c_void,
                     ifindex: u32,
-                    lite: bool,
+                    ethertype: u16,
                     skb: *mut bindings::sk_buff,
                 ) {
-                    // SAFETY: The caller meets the requirements of `rx::sunh`.
-                    unsafe { rx::sunh::<$state>(state, ifindex, lite, skb) }
+                    // SAFETY: The caller meets the requirements of `rx::frames`.
+                    unsafe { rx::frames::<$state>(state, ifindex, ethertype, skb) }
                 }
 
                 /// # Safety

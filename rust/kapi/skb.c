@@ -149,7 +149,7 @@ const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len)
  *
  * Context: any.
  * Return: the first new byte; the caller writes all of them. NULL if @skb is cloned, has data
- * behind the linear part, or has no room.
+ * behind the linear part, or has no space.
  */
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len)
 {
@@ -183,7 +183,7 @@ int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len)
  * @len: number of bytes, from 1 to PAGE_SIZE
  *
  * Context: any.
- * Return: 0; -EINVAL if @skb is cloned or has a frag_list; -EMSGSIZE if there is no room.
+ * Return: 0; -EINVAL if @skb is cloned or has a frag_list; -EMSGSIZE if there is no space.
  */
 int superp_skb_pad(struct sk_buff *skb, u32 len)
 {

@@ -80,7 +80,7 @@ impl SkBuff {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE`: there is no room, the packet has data behind the linear part, or it was sliced.
+    /// `EMSGSIZE`: there is no space, the packet has data behind the linear part, or it was sliced.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result {
         let n = bytes.len().try_into().map_err(|_| EMSGSIZE)?;
         // SAFETY: By the type invariant the pointer is a valid sk_buff. `bytes` has `n` bytes.
@@ -91,7 +91,7 @@ impl SkBuff {
     ///
     /// # Errors
     ///
-    /// - `EMSGSIZE`: there is no room.
+    /// - `EMSGSIZE`: there is no space.
     /// - `EINVAL`: the packet was sliced, or has further packets.
     pub(crate) fn put_zero(&mut self, len: usize) -> Result {
         if len == 0 {

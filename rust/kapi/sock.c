@@ -29,6 +29,14 @@ struct superp_sock {
 	void		*state;
 };
 
+/* A completion in the control block of its buffer: the control message that reports it. */
+struct superp_sock_completion {
+	int	level;
+	int	type;
+	u32	len;
+	u8	data[SUPERP_SOCK_COMPLETION_MAX];
+};
+
 /* Flags that sendmsg() accepts; any other flag is an error. */
 #define SUPERP_SEND_FLAGS \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
@@ -48,30 +56,16 @@ void *superp_sock_state(const struct sock *sk)
 	return container_of_const(sk, struct superp_sock, sk)->state;
 }
 
-static struct superp_sock_from *superp_from(struct sk_buff *skb)
+static struct superp_sock_meta *superp_meta(struct sk_buff *skb)
 {
-	sock_skb_cb_check_size(sizeof(struct superp_sock_from));
-	return (struct superp_sock_from *)skb->cb;
+	sock_skb_cb_check_size(sizeof(struct superp_sock_meta));
+	return (struct superp_sock_meta *)skb->cb;
 }
 
-static struct superp_completion *superp_completion(struct sk_buff *skb)
+static struct superp_sock_completion *superp_completion(struct sk_buff *skb)
 {
-	BUILD_BUG_ON(sizeof(struct superp_completion) > sizeof(skb->cb));
-	return (struct superp_completion *)skb->cb;
-}
-
-/* Checks an address of the user. Nothing else checks its family, its flags and its range. */
-static int superp_check_name(const void *name, int len,
-			     struct sockaddr_superp *out)
-{
-	if (len < (int)sizeof(*out))
-		return -EINVAL;
-	memcpy(out, name, sizeof(*out));
-	if (out->ssp_family != superp_family)
-		return -EAFNOSUPPORT;
-	if (out->ssp_flags || out->ssp_qpn > SUPERP_QPN_MAX)
-		return -EINVAL;
-	return 0;
+	BUILD_BUG_ON(sizeof(struct superp_sock_completion) > sizeof(skb->cb));
+	return (struct superp_sock_completion *)skb->cb;
 }
 
 /**
@@ -112,21 +106,13 @@ static void superp_destruct(struct sock *sk)
 static int superp_bind(struct socket *sock, struct sockaddr_unsized *addr,
 		       int len)
 {
-	struct sockaddr_superp name;
-	int err;
-
-	err = superp_check_name(addr, len, &name);
-	if (err)
-		return err;
-	return superp_rust_sock_bind(superp_sock_state(sock->sk), &name);
+	return superp_rust_sock_bind(superp_sock_state(sock->sk), addr, len);
 }
 
 static int superp_connect(struct socket *sock, struct sockaddr_unsized *addr,
 			  int len, int flags)
 {
 	const void *state = superp_sock_state(sock->sk);
-	struct sockaddr_superp name;
-	int err;
 
 	if (len < (int)offsetofend(struct sockaddr, sa_family))
 		return -EINVAL;
@@ -134,23 +120,12 @@ static int superp_connect(struct socket *sock, struct sockaddr_unsized *addr,
 		superp_rust_sock_disconnect(state);
 		return 0;
 	}
-	err = superp_check_name(addr, len, &name);
-	if (err)
-		return err;
-	return superp_rust_sock_connect(state, &name);
+	return superp_rust_sock_connect(state, addr, len);
 }
 
 static int superp_getname(struct socket *sock, struct sockaddr *addr, int peer)
 {
-	struct sockaddr_superp *name = (struct sockaddr_superp *)addr;
-	int err;
-
-	memset(name, 0, sizeof(*name));
-	err = superp_rust_sock_getname(superp_sock_state(sock->sk), peer, name);
-	if (err)
-		return err;
-	name->ssp_family = superp_family;
-	return sizeof(*name);
+	return superp_rust_sock_getname(superp_sock_state(sock->sk), peer, addr);
 }
 
 static __poll_t superp_poll(struct file *file, struct socket *sock,
@@ -221,81 +196,78 @@ static int superp_getsockopt(struct socket *sock, int level, int optname,
 	return -ENOPROTOOPT;
 }
 
-/* Parses control messages: at most one of each kind, and no unknown ones. */
-static int superp_send_control(struct msghdr *msg,
-			       struct superp_sock_send *send)
-{
-	struct superp_atomic atomic;
-	struct cmsghdr *cmsg;
-
-	for_each_cmsghdr(cmsg, msg) {
-		bool *has = cmsg->cmsg_type == SUPERP_CMSG_IMM ? &send->has_imm :
-			    cmsg->cmsg_type == SUPERP_CMSG_KEY ? &send->has_key : &send->has_rma;
-
-		if (!CMSG_OK(msg, cmsg) || cmsg->cmsg_level != SOL_SUPERP || *has)
-			return -EINVAL;
-		if (cmsg->cmsg_type == SUPERP_CMSG_RMA &&
-		    cmsg->cmsg_len == CMSG_LEN(sizeof(send->rma))) {
-			memcpy(&send->rma, CMSG_DATA(cmsg), sizeof(send->rma));
-		} else if (cmsg->cmsg_type == SUPERP_CMSG_ATOMIC &&
-			   cmsg->cmsg_len == CMSG_LEN(sizeof(atomic))) {
-			memcpy(&atomic, CMSG_DATA(cmsg), sizeof(atomic));
-			send->rma = atomic.rma;
-			send->operand = atomic.operand;
-			send->compare = atomic.compare;
-			send->atomic = true;
-		} else if (cmsg->cmsg_type == SUPERP_CMSG_IMM &&
-			   cmsg->cmsg_len == CMSG_LEN(sizeof(send->imm))) {
-			memcpy(&send->imm, CMSG_DATA(cmsg), sizeof(send->imm));
-		} else if (cmsg->cmsg_type == SUPERP_CMSG_KEY &&
-			   cmsg->cmsg_len == CMSG_LEN(sizeof(send->key))) {
-			memcpy(&send->key, CMSG_DATA(cmsg), sizeof(send->key));
-		} else {
-			return -EINVAL;
-		}
-		*has = true;
-	}
-	return 0;
-}
-
 static int superp_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	struct superp_sock_send send = {
+		.sk = sock->sk,
+		.msg = msg,
 		.data = &msg->msg_iter,
 		.len = len,
+		.name = msg->msg_name,
+		.name_len = msg->msg_name ? msg->msg_namelen : 0,
+		.cmsg = msg->msg_controllen ? CMSG_FIRSTHDR(msg) : NULL,
 		.flags = msg->msg_flags,
 		.nonblock = msg->msg_flags & MSG_DONTWAIT,
 	};
-	int err;
 
 	if (msg->msg_flags & ~SUPERP_SEND_FLAGS)
 		return -EOPNOTSUPP;
-	if (msg->msg_name) {
-		err = superp_check_name(msg->msg_name, msg->msg_namelen,
-					&send.name);
-		if (err)
-			return err;
-		send.has_name = true;
-	}
-	if (msg->msg_controllen) {
-		err = superp_send_control(msg, &send);
-		if (err)
-			return err;
-	}
 	return superp_rust_sock_send(superp_sock_state(sock->sk), &send);
+}
+
+/**
+ * superp_sock_cmsg - read a control message of a sendmsg() call
+ * @msg: the message header; its control messages are in kernel memory
+ * @cmsg: the control message; returns the next one, or NULL
+ * @out: returns the content, valid as long as @msg
+ *
+ * Context: process.
+ * Return: 0; -EINVAL if the length of the control message is wrong.
+ */
+int superp_sock_cmsg(struct msghdr *msg, struct cmsghdr **cmsg, struct superp_sock_cmsg *out)
+{
+	struct cmsghdr *own = *cmsg;
+
+	if (!CMSG_OK(msg, own))
+		return -EINVAL;
+	out->level = own->cmsg_level;
+	out->type = own->cmsg_type;
+	out->data = CMSG_DATA(own);
+	out->len = own->cmsg_len - sizeof(*own);
+	*cmsg = CMSG_NXTHDR(msg, own);
+	return 0;
+}
+
+/**
+ * superp_sock_put_cmsg - return a control message from recvmsg()
+ * @msg: the message header
+ * @level: level of the control message
+ * @type: type of the control message
+ * @data: content
+ * @len: bytes of content
+ *
+ * If the control buffer of the program is too small, put_cmsg() sets MSG_CTRUNC.
+ *
+ * Context: process.
+ */
+void superp_sock_put_cmsg(struct msghdr *msg, int level, int type, const void *data, size_t len)
+{
+	/* put_cmsg() does not change the content. */
+	put_cmsg(msg, level, type, len, (void *)data);
 }
 
 static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
 {
+	struct superp_sock_completion *completion;
 	struct sk_buff *skb;
 	int err;
 
 	skb = skb_dequeue(&sk->sk_error_queue);
 	if (!skb)
 		return -EAGAIN;
-	err = put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_COMPLETION,
-		       sizeof(struct superp_completion),
-		       superp_completion(skb));
+	completion = superp_completion(skb);
+	err = put_cmsg(msg, completion->level, completion->type, completion->len,
+		       completion->data);
 	/* If the control buffer is too small, the completion goes back to the head of the queue. */
 	if (!err && (msg->msg_flags & MSG_CTRUNC))
 		err = -EMSGSIZE;
@@ -311,7 +283,6 @@ static int superp_recv_completion(struct sock *sk, struct msghdr *msg)
 static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 			  int flags)
 {
-	struct superp_sock_from from;
 	struct sock *sk = sock->sk;
 	struct sk_buff *skb;
 	size_t copied;
@@ -335,22 +306,11 @@ static int superp_recvmsg(struct socket *sock, struct msghdr *msg, size_t len,
 	err = skb_copy_datagram_msg(skb, 0, msg, copied);
 	if (err)
 		goto out;
-	from = *superp_from(skb);
-	if (msg->msg_name) {
-		struct sockaddr_superp *name = msg->msg_name;
-
-		memset(name, 0, sizeof(*name));
-		name->ssp_family = superp_family;
-		memcpy(name->ssp_addr, from.addr, sizeof(name->ssp_addr));
-		name->ssp_cid = from.cid;
-		msg->msg_namelen = sizeof(*name);
-	}
 	sock_recv_cmsgs(msg, sk, skb);
-	/* If the control buffer is too small, put_cmsg() sets MSG_CTRUNC. */
-	if (from.has_imm)
-		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_IMM, sizeof(from.imm), &from.imm);
-	if (from.has_placed)
-		put_cmsg(msg, SOL_SUPERP, SUPERP_CMSG_KEY, sizeof(from.placed), &from.placed);
+	err = superp_rust_sock_received(superp_sock_state(sk), msg, superp_meta(skb),
+					msg->msg_name);
+	if (msg->msg_name)
+		msg->msg_namelen = err;
 	/* Distinguishes an empty message from the end of reception. */
 	msg->msg_flags |= MSG_EOR;
 	err = flags & MSG_TRUNC ? skb->len : copied;
@@ -498,6 +458,18 @@ void superp_sock_hold(struct sock *sk)
 void superp_sock_put(struct sock *sk)
 {
 	sock_put(sk);
+}
+
+/**
+ * superp_sock_net - network namespace of a socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: the namespace, valid as long as @sk.
+ */
+struct net *superp_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
 }
 
 /**
@@ -654,11 +626,11 @@ long superp_sock_sndtimeo(const struct sock *sk, bool nonblock)
 
 /**
  * superp_sock_wait_space - sleep until a send can continue or fails
- * @sk: the socket
+ * @sk: the socket, during one of its system calls
  * @timeo: jiffies left, updated
  *
  * Context: process, sleeps.
- * Return: 0 if there is room, an error is pending or sending was shut down; -EAGAIN after the
+ * Return: 0 if there is space, an error is pending or sending was shut down; -EAGAIN after the
  * timeout; -ERESTARTSYS or -EINTR after a signal.
  */
 int superp_sock_wait_space(struct sock *sk, long *timeo)
@@ -685,7 +657,7 @@ int superp_sock_wait_space(struct sock *sk, long *timeo)
 }
 
 /**
- * superp_sock_write_space - wake senders, because there is room again
+ * superp_sock_write_space - wake senders, because there is space again
  * @sk: the socket
  *
  * Context: any up to softirq.
@@ -699,7 +671,7 @@ void superp_sock_write_space(struct sock *sk)
  * superp_sock_deliver - append a message to the receive queue
  * @sk: the socket
  * @skb: the message, consumed
- * @from: metadata of the message
+ * @meta: metadata of the message, for superp_rust_sock_received()
  *
  * If the socket filter or the security module rejects the message, it is dropped and 0 is returned,
  * so that the sender does not notice, as in AF_UNIX.
@@ -709,7 +681,7 @@ void superp_sock_write_space(struct sock *sk)
  * -ESHUTDOWN.
  */
 int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
-			const struct superp_sock_from *from)
+			const struct superp_sock_meta *meta)
 {
 	enum skb_drop_reason reason;
 	int err = 0;
@@ -729,7 +701,7 @@ int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 		goto drop;
 	}
 
-	*superp_from(skb) = *from;
+	*superp_meta(skb) = *meta;
 	skb->dev = NULL;
 	skb_dst_drop(skb);
 	skb_set_owner_r(skb, sk);
@@ -746,17 +718,25 @@ drop:
  * superp_sock_complete - append a completion to the error queue
  * @sk: the socket
  * @skb: an empty buffer, consumed
- * @completion: the completion
+ * @level: level of the control message that recvmsg() returns
+ * @type: type of the control message
+ * @data: content of the control message
+ * @len: bytes of content, at most SUPERP_SOCK_COMPLETION_MAX
  *
  * The completion is not charged to SO_RCVBUF, because it must not be lost. The caller limits the
  * number of completions.
  *
  * Context: any up to softirq, under RCU.
  */
-void superp_sock_complete(struct sock *sk, struct sk_buff *skb,
-			  const struct superp_completion *completion)
+void superp_sock_complete(struct sock *sk, struct sk_buff *skb, int level, int type,
+			  const void *data, u32 len)
 {
-	*superp_completion(skb) = *completion;
+	struct superp_sock_completion *completion = superp_completion(skb);
+
+	completion->level = level;
+	completion->type = type;
+	completion->len = min(len, sizeof(completion->data));
+	memcpy(completion->data, data, completion->len);
 	skb_queue_tail(&sk->sk_error_queue, skb);
 	sk_error_report(sk);
 }

@@ -6,7 +6,6 @@ use core::{mem, pin::Pin, ptr, ptr::NonNull};
 
 use kernel::{
     ffi::c_void,
-    iov::IovIterSource,
     prelude::*,
     sync::{
         aref::{ARef, AlwaysRefCounted},
@@ -17,12 +16,14 @@ use kernel::{
     types::{ForeignOwnable, Opaque},
 };
 
-use super::{bindings, errno::enobufs, net::Net, skb::SkBuff};
+use super::{bindings, errno::enobufs, msg::read_name, net::Net, skb::SkBuff};
+
+pub(crate) use super::msg::{ControlMessage, Received, SendRequest};
 
 pub(crate) use bindings::{
-    sockaddr_superp as Name, superp_completion as CompletionRecord, superp_key as Key,
-    superp_mr_dereg as MrDereg, superp_mr_info as MrInfo, superp_mr_reg as MrReg,
-    superp_qp_info as QpInfo, superp_rma as Rma, superp_sock_from as From,
+    sockaddr_superp as Name, superp_atomic as AtomicRma, superp_completion as CompletionRecord,
+    superp_key as Key, superp_mr_dereg as MrDereg, superp_mr_info as MrInfo,
+    superp_mr_reg as MrReg, superp_qp_info as QpInfo, superp_rma as Rma, superp_sock_meta as Meta,
 };
 
 /// Numbers of the ioctl commands.
@@ -46,12 +47,30 @@ unsafe impl FromBytes for MrDereg {}
 // SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
 unsafe impl AsBytes for QpInfo {}
 
+// SAFETY: The type consists of integers and arrays of them, so all bytes are valid.
+unsafe impl FromBytes for Name {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for Name {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for CompletionRecord {}
+// SAFETY: The sum of the fields is the size of the type (asserted below), so there is no padding.
+unsafe impl AsBytes for Key {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for Key {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for Rma {}
+// SAFETY: The type consists of integers, so all bytes are valid.
+unsafe impl FromBytes for AtomicRma {}
+
 // The sums of the fields: the types have no padding.
 const _: () = {
     assert!(mem::size_of::<MrReg>() == 40);
     assert!(mem::size_of::<MrInfo>() == 56);
     assert!(mem::size_of::<MrDereg>() == 8);
     assert!(mem::size_of::<QpInfo>() == 24);
+    assert!(mem::size_of::<Name>() == 28);
+    assert!(mem::size_of::<CompletionRecord>() == 24);
+    assert!(mem::size_of::<Key>() == 16);
 };
 
 /// A `struct sock` of the family.
@@ -85,6 +104,17 @@ unsafe impl AlwaysRefCounted for Sock {
 impl Sock {
     pub(super) fn as_ptr(&self) -> *mut bindings::sock {
         self.0.get()
+    }
+
+    /// Network namespace of the socket. Any context.
+    pub(crate) fn net(&self) -> &Net {
+        // SAFETY: `self` is a valid socket.
+        let net = unsafe { bindings::superp_sock_net(self.as_ptr()) };
+        // SAFETY: Every socket has a namespace.
+        let net = unsafe { NonNull::new_unchecked(net) };
+        // SAFETY: RCU frees the socket, and only then it drops its reference to the namespace. So
+        // the namespace stays as long as the reference to the socket.
+        unsafe { Net::from_raw(net) }
     }
 
     /// SO_SNDBUF in bytes. Any context.
@@ -161,44 +191,51 @@ impl Sock {
         unsafe { bindings::superp_sock_sndtimeo(self.as_ptr(), nonblock) }
     }
 
-    /// Sleeps until a send can continue or fails, at most `timeout` jiffies, from which it
-    /// subtracts the time that it slept. Process context.
-    ///
-    /// # Errors
-    ///
-    /// - `EAGAIN`: the time is over.
-    /// - `ERESTARTSYS`, `EINTR`: a signal is pending.
-    pub(crate) fn wait_space(&self, timeout: &mut isize) -> Result {
-        // SAFETY: `self` is a valid socket. Only methods of its own state call this function,
-        // between `create` and `release`, so the C half has the state.
-        kernel::error::to_result(unsafe {
-            bindings::superp_sock_wait_space(self.as_ptr(), timeout)
-        })
-    }
-
-    /// Wakes senders, because there is room again. Any context up to softirq.
+    /// Wakes senders, because there is space again. Any context up to softirq.
     pub(crate) fn write_space(&self) {
         // SAFETY: `self` is a valid socket.
         unsafe { bindings::superp_sock_write_space(self.as_ptr()) }
     }
 
-    /// Appends a message to the receive queue. Any context up to softirq.
+    /// Appends a message to the receive queue. [`ProtoOps::received`] gets `meta` back. Any context
+    /// up to softirq.
     ///
     /// # Errors
     ///
     /// - `ENOBUFS`: SO_RCVBUF is full.
     /// - `ESHUTDOWN`: receiving has been shut down.
-    pub(crate) fn deliver(&self, _: &rcu::Guard, message: SkBuff, from: &From) -> Result {
+    pub(crate) fn deliver(&self, _: &rcu::Guard, message: SkBuff, meta: &Meta) -> Result {
         // SAFETY: `self` is a valid socket. The callee takes ownership of the message.
         kernel::error::to_result(unsafe {
-            bindings::superp_sock_deliver(self.as_ptr(), message.into_raw().cast(), from)
+            bindings::superp_sock_deliver(self.as_ptr(), message.into_raw().cast(), meta)
         })
     }
 
-    /// Appends a completion to the error queue, in an empty buffer. Any context up to softirq.
-    pub(crate) fn complete(&self, _: &rcu::Guard, buffer: SkBuff, record: &CompletionRecord) {
-        // SAFETY: `self` is a valid socket. The callee takes ownership of the buffer.
-        unsafe { bindings::superp_sock_complete(self.as_ptr(), buffer.into_raw().cast(), record) }
+    /// Appends a completion to the error queue, in an empty buffer. recvmsg() returns it as a
+    /// control message. Any context up to softirq.
+    pub(crate) fn complete<T: AsBytes>(
+        &self,
+        _: &rcu::Guard,
+        buffer: SkBuff,
+        level: i32,
+        kind: i32,
+        record: &T,
+    ) {
+        const {
+            assert!(mem::size_of::<T>() <= bindings::SUPERP_SOCK_COMPLETION_MAX as usize);
+        }
+        // SAFETY: `self` is a valid socket. The callee takes ownership of the buffer, and reads the
+        // bytes of `record`. CAST: The assertion above bounds the size.
+        unsafe {
+            bindings::superp_sock_complete(
+                self.as_ptr(),
+                buffer.into_raw().cast(),
+                level,
+                kind,
+                ptr::from_ref(record).cast(),
+                mem::size_of::<T>() as u32,
+            )
+        }
     }
 }
 
@@ -281,72 +318,24 @@ impl Drop for Reserve {
     }
 }
 
-/// The arguments of a sendmsg() call. The C half has checked their form.
-pub(crate) struct SendRequest<'a>(&'a bindings::superp_sock_send);
-
-impl<'a> SendRequest<'a> {
-    /// Number of data bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len
-    }
-
-    /// MSG_* flags of the call.
-    pub(crate) fn flags(&self) -> u32 {
-        self.0.flags
-    }
-
-    /// Whether the call must not wait.
-    pub(crate) fn nonblock(&self) -> bool {
-        self.0.nonblock
-    }
-
-    /// The destination, if there is one.
-    pub(crate) fn name(&self) -> Option<&Name> {
-        self.0.has_name.then_some(&self.0.name)
-    }
-
-    /// The remote memory request, if there is one.
-    pub(crate) fn rma(&self) -> Option<&Rma> {
-        self.0.has_rma.then_some(&self.0.rma)
-    }
-
-    /// Operand and comparison value, if the request is an atomic operation.
-    pub(crate) fn atomic(&self) -> Option<(u64, u64)> {
-        self.0.atomic.then_some((self.0.operand, self.0.compare))
-    }
-
-    /// The receive context of the peer and the offset in it, if the message goes there.
-    pub(crate) fn key(&self) -> Option<&'a Key> {
-        self.0.has_key.then_some(&self.0.key)
-    }
-
-    /// The immediate data, if there is any.
-    pub(crate) fn imm(&self) -> Option<u32> {
-        self.0.has_imm.then_some(self.0.imm)
-    }
-
-    /// The data.
-    pub(crate) fn data(&mut self) -> &mut IovIterSource<'a> {
-        // SAFETY: In sendmsg() the iterator of a `struct msghdr` is a source. The call lends it for
-        // `'a`, and `&mut self` makes this its only use.
-        unsafe { IovIterSource::from_raw(self.0.data.cast()) }
-    }
-}
-
 /// The registration of the address family.
 pub(crate) struct Registration(());
 
 impl Registration {
-    /// Registers the family. Process context; called once, when the module is loaded, after the
-    /// pernet operations are registered ([`super::net::Registration`]). An error is also logged.
+    /// Registers the family. Process context. An error is also logged.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: the number is out of range.
     /// - `EEXIST`: the number is in use.
     /// - `ENOMEM`
-    pub(crate) fn new(family: i32) -> Result<Registration> {
-        // SAFETY: The module calls this function once.
+    ///
+    /// # Safety
+    ///
+    /// There is no other value of this type. A [`super::net::Registration`] exists, and is dropped
+    /// after the result.
+    pub(super) unsafe fn new(family: i32) -> Result<Registration> {
+        // SAFETY: By this function's contract the family is not registered.
         let result = kernel::error::to_result(unsafe { bindings::superp_sock_register(family) });
         match result {
             Ok(()) => Ok(Registration(())),
@@ -382,7 +371,7 @@ impl Drop for Registration {
 /// The Rust half of a socket, from create() to release().
 pub(crate) trait SockState: Sized + Send + Sync + 'static {
     /// Creates the Rust half of socket `sk` in `net`. Process context.
-    fn new(sk: ARef<Sock>, net: Net) -> impl PinInit<Self, Error>;
+    fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error>;
 
     /// Handles ioctl(). Process context.
     ///
@@ -394,20 +383,43 @@ pub(crate) trait SockState: Sized + Send + Sync + 'static {
     fn ioctl(&self, cmd: u32, arg: usize) -> Result;
 }
 
+/// Writes an address for the user. Returns its length.
+///
+/// # Safety
+///
+/// `to` is a `struct sockaddr_storage`.
+unsafe fn write_name<N: AsBytes>(to: *mut c_void, name: &N) -> i32 {
+    const {
+        assert!(mem::size_of::<N>() <= 128);
+    }
+    let bytes = name.as_bytes();
+    // SAFETY: By this function's contract `to` has 128 bytes, and the name is not longer.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), bytes.len()) };
+    // CAST: At most 128.
+    bytes.len() as i32
+}
+
 /// Operations of SOCK_SEQPACKET sockets, as in `struct proto_ops`. [`proto_ops`] registers the type
 /// that implements this trait. Process context, unless a method says otherwise.
 pub(crate) trait ProtoOps: SockState {
-    /// Handles bind().
-    fn bind(&self, name: &Name) -> Result;
+    /// The family's `struct sockaddr`, without padding and with the family first.
+    type Name: AsBytes + FromBytes;
 
-    /// Handles connect().
-    fn connect(&self, name: &Name) -> Result;
+    /// Handles bind(). The C half has checked only the length of the address.
+    fn bind(&self, name: &Self::Name) -> Result;
+
+    /// Handles connect(). The C half has checked only the length of the address.
+    fn connect(&self, name: &Self::Name) -> Result;
 
     /// Handles connect() to `AF_UNSPEC`.
     fn disconnect(&self);
 
-    /// Handles getsockname() or, if `peer`, getpeername(). Fills in all fields but the family.
-    fn name(&self, peer: bool, name: &mut Name) -> Result;
+    /// Handles getsockname() or, if `peer`, getpeername().
+    fn name(&self, peer: bool) -> Result<Self::Name>;
+
+    /// Returns what recvmsg() returns beside the bytes of the message: its sender's address, and
+    /// control messages. `meta` is what [`Sock::deliver`] got.
+    fn received(&self, meta: &Meta, reply: &mut Received<'_>) -> Self::Name;
 
     /// Whether a message can be sent without waiting. Any context.
     fn writable(&self) -> bool;
@@ -431,7 +443,8 @@ pub(crate) unsafe fn create<T: SockState>(
     // SAFETY: By this function's contract `sk` is a socket of the family. `Sock` is a transparent
     // wrapper.
     let sk: ARef<Sock> = unsafe { &*sk.cast::<Sock>() }.into();
-    // SAFETY: By this function's contract `net` is the namespace of the socket, which holds it.
+    // SAFETY: By this function's contract `net` is the namespace of the socket, which holds it, and
+    // `sk` holds the socket.
     let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
     match KBox::try_pin_init(T::new(sk, net), GFP_KERNEL) {
         Ok(state) => state.into_foreign(),
@@ -478,6 +491,77 @@ pub(crate) unsafe fn send<T: ProtoOps>(
     }
 }
 
+/// Calls [`ProtoOps::bind`] for the C half.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]; `name` is valid for reads of `len` bytes.
+pub(crate) unsafe fn bind<T: ProtoOps>(
+    state: *const c_void,
+    name: *const c_void,
+    len: i32,
+) -> Result {
+    // SAFETY: The caller meets the requirements.
+    let (state, name) = unsafe { (borrow::<T>(state), read_name(name, len)?) };
+    state.bind(&name)
+}
+
+/// Calls [`ProtoOps::connect`] for the C half.
+///
+/// # Safety
+///
+/// The requirements are those of [`bind`].
+pub(crate) unsafe fn connect<T: ProtoOps>(
+    state: *const c_void,
+    name: *const c_void,
+    len: i32,
+) -> Result {
+    // SAFETY: The caller meets the requirements.
+    let (state, name) = unsafe { (borrow::<T>(state), read_name(name, len)?) };
+    state.connect(&name)
+}
+
+/// Calls [`ProtoOps::name`] for the C half. Returns the length of the address, or a negative errno.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]; `name` is a `struct sockaddr_storage`.
+pub(crate) unsafe fn getname<T: ProtoOps>(
+    state: *const c_void,
+    peer: bool,
+    name: *mut c_void,
+) -> i32 {
+    // SAFETY: The caller meets the requirements of `borrow`.
+    match unsafe { borrow::<T>(state) }.name(peer) {
+        // SAFETY: By this function's contract.
+        Ok(own) => unsafe { write_name(name, &own) },
+        Err(e) => e.to_errno(),
+    }
+}
+
+/// Calls [`ProtoOps::received`] for the C half. Returns the length of the address.
+///
+/// # Safety
+///
+/// The requirements are those of [`borrow`]. `msg` is the header of a recvmsg() call, and nobody
+/// else uses it meanwhile. `meta` is valid for reads. `name` is null or a
+/// `struct sockaddr_storage`.
+pub(crate) unsafe fn received<T: ProtoOps>(
+    state: *const c_void,
+    msg: *mut bindings::msghdr,
+    meta: *const Meta,
+    name: *mut c_void,
+) -> i32 {
+    // SAFETY: By this function's contract.
+    let (state, msg, meta) = unsafe { (borrow::<T>(state), &mut *msg, &*meta) };
+    let sender = state.received(meta, &mut Received { msg });
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: By this function's contract.
+    unsafe { write_name(name, &sender) }
+}
+
 /// Registers a type that implements [`ProtoOps`] as the Rust half of the family's SOCK_SEQPACKET
 /// sockets. Used once in a module.
 macro_rules! proto_ops {
@@ -487,7 +571,7 @@ macro_rules! proto_ops {
             use $crate::kapi::{
                 bindings,
                 export::errno,
-                sock::{self, Name, ProtoOps, SockState},
+                sock::{self, ProtoOps, SockState},
             };
 
             $crate::kapi::exported! {
@@ -512,18 +596,26 @@ macro_rules! proto_ops {
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for reads.
-                fn superp_rust_sock_bind(state: *const c_void, name: *const Name) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).bind(&*name) })
+                /// The requirements are those of [`sock::bind`].
+                fn superp_rust_sock_bind(
+                    state: *const c_void,
+                    name: *const c_void,
+                    len: c_int,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::bind`.
+                    errno(unsafe { sock::bind::<$state>(state, name, len) })
                 }
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for reads.
-                fn superp_rust_sock_connect(state: *const c_void, name: *const Name) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).connect(&*name) })
+                /// The requirements are those of [`sock::connect`].
+                fn superp_rust_sock_connect(
+                    state: *const c_void,
+                    name: *const c_void,
+                    len: c_int,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::connect`.
+                    errno(unsafe { sock::connect::<$state>(state, name, len) })
                 }
 
                 /// # Safety
@@ -536,14 +628,27 @@ macro_rules! proto_ops {
 
                 /// # Safety
                 ///
-                /// The requirements are those of [`sock::borrow`]; `name` is valid for writes.
+                /// The requirements are those of [`sock::getname`].
                 fn superp_rust_sock_getname(
                     state: *const c_void,
                     peer: bool,
-                    name: *mut Name,
+                    name: *mut c_void,
                 ) -> c_int {
-                    // SAFETY: The caller meets the requirements of `sock::borrow`; `name` is valid.
-                    errno(unsafe { sock::borrow::<$state>(state).name(peer, &mut *name) })
+                    // SAFETY: The caller meets the requirements of `sock::getname`.
+                    unsafe { sock::getname::<$state>(state, peer, name) }
+                }
+
+                /// # Safety
+                ///
+                /// The requirements are those of [`sock::received`].
+                fn superp_rust_sock_received(
+                    state: *const c_void,
+                    msg: *mut bindings::msghdr,
+                    meta: *const sock::Meta,
+                    name: *mut c_void,
+                ) -> c_int {
+                    // SAFETY: The caller meets the requirements of `sock::received`.
+                    unsafe { sock::received::<$state>(state, msg, meta, name) }
                 }
 
                 /// # Safety

@@ -6,8 +6,6 @@
 #ifndef _SUPERP_KAPI_H
 #define _SUPERP_KAPI_H
 
-#include <linux/superp.h>
-
 #include "kapi_defer.h"
 #include "kapi_event.h"
 #include "kapi_lock.h"
@@ -25,5 +23,6 @@
 #include "kapi_skb.h"
 #include "kapi_sock.h"
 #include "kapi_timer.h"
+#include "kapi_uapi.h"
 
 #endif /* _SUPERP_KAPI_H */

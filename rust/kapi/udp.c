@@ -58,11 +58,11 @@ static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *
 	struct superp_udp_cb cb;
 	const struct net *net;
 	bool valid;
-	void *node;
+	void *state;
 
 	net = READ_ONCE(udp->net);
-	node = net ? superp_net_node(net) : NULL;
-	while (node && (first = __skb_dequeue(packets))) {
+	state = net ? superp_pernet_state(net) : NULL;
+	while (state && (first = __skb_dequeue(packets))) {
 		cb = *superp_udp_cb(first);
 		valid = superp_run_note(first, 0);
 		last = first;
@@ -74,7 +74,7 @@ static void superp_udp_deliver(struct superp_cells *cells, struct sk_buff_head *
 			last = skb;
 		}
 		if (valid)
-			superp_rust_rx_udp(node, cb.ifindex, &cb.header, first);
+			superp_rust_rx_udp(state, cb.ifindex, &cb.header, first);
 		else
 			kfree_skb_list_reason(first, SKB_DROP_REASON_SKB_BAD_GSO);
 	}

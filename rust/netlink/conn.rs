@@ -25,7 +25,7 @@ const SUNH_FLOW_LABEL_MAX: u32 = 0xfff;
 /// The netlink number of an encapsulation.
 fn encap(encap: Encap) -> u32 {
     match encap {
-        Encap::Sunh => SUPERP_ENCAP_SUNH,
+        Encap::Ether => SUPERP_ENCAP_SUNH,
         Encap::Udp4 => SUPERP_ENCAP_UDP4,
         Encap::Udp6 => SUPERP_ENCAP_UDP6,
     }
@@ -58,7 +58,7 @@ const PATH_ATTRS: EndsAttrs = EndsAttrs {
 };
 
 /// Puts the ends of a path into `msg`.
-fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
+fn put_ends(msg: &mut Message<'_>, net: &Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
     if ends.ifindex != 0 {
         msg.put_u32(attrs.ifindex, ends.ifindex)?;
         nl::with_device_name(net, ends.ifindex, |name| msg.put_text(attrs.ifname, name))
@@ -70,7 +70,7 @@ fn put_ends(msg: &mut Message<'_>, net: Net, ends: &PathEnds, attrs: &EndsAttrs)
 }
 
 /// Puts a connection into `msg`, with its counters if `stats` is set.
-fn put(msg: &mut Message<'_>, net: Net, conn: &Conn, stats: bool) -> Result {
+fn put(msg: &mut Message<'_>, net: &Net, conn: &Conn, stats: bool) -> Result {
     let info = conn.info();
     let id = conn.identity();
     msg.put_u16(SUPERP_A_CONN_LOCAL_CID, id.cid)?;
@@ -222,7 +222,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
             let (cid, conn) = node.conns(u32::try_from(from).ok()?)?;
             Some((cid.into(), conn))
         },
-        |msg, conn| put(msg, node.net(), conn, stats),
+        |msg, conn| put(msg, request.net(), conn, stats),
     )
 }
 
@@ -257,7 +257,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     };
 
     let encap = match u32_attr(SUPERP_A_CONN_ENCAP)? {
-        Some(SUPERP_ENCAP_SUNH) => Encap::Sunh,
+        Some(SUPERP_ENCAP_SUNH) => Encap::Ether,
         Some(SUPERP_ENCAP_UDP4) => Encap::Udp4,
         Some(SUPERP_ENCAP_UDP6) => Encap::Udp6,
         _ => {
@@ -392,7 +392,7 @@ fn ends<'a>(
     };
     let ifindex = find(attrs.ifindex).map(|attr| attr.array()).transpose()?;
     let lladdr = find(attrs.lladdr);
-    if lladdr.is_some() && encap != Encap::Sunh {
+    if lladdr.is_some() && encap != Encap::Ether {
         return Err(request.refuse(lladdr, EINVAL, c"lladdr is for encap sunh only"));
     }
     Ok(EndsRequest {
@@ -453,7 +453,7 @@ fn station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
 fn lite(request: Request<'_>, encap: Encap) -> Result<bool> {
     let attr = request.attr(SUPERP_A_CONN_LITE);
     let lite = attr.map(|attr| attr.array()).transpose()? == Some([1]);
-    if lite && encap != Encap::Sunh {
+    if lite && encap != Encap::Ether {
         return Err(request.refuse(attr, EINVAL, c"lite is for encap sunh only"));
     }
     Ok(lite)
@@ -484,7 +484,7 @@ fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
         return Ok(None);
     };
     let [value] = attr.array()?;
-    if encap == Encap::Sunh && value > SUNH_HOP_LIMIT_MAX {
+    if encap == Encap::Ether && value > SUNH_HOP_LIMIT_MAX {
         return Err(request.refuse_fmt(
             Some(attr),
             ERANGE,
@@ -499,7 +499,7 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
         return Ok(None);
     };
     let value = u32::from_ne_bytes(attr.array()?);
-    if encap == Encap::Sunh && value > SUNH_FLOW_LABEL_MAX {
+    if encap == Encap::Ether && value > SUNH_FLOW_LABEL_MAX {
         return Err(request.refuse_fmt(
             Some(attr),
             ERANGE,

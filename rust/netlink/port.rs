@@ -14,7 +14,7 @@ use crate::{
 use kernel::{prelude::*, sync::atomic::Atomic};
 
 /// Puts a port into `msg`.
-fn put(msg: &mut Message<'_>, net: Net, port: &PortInfo) -> Result {
+fn put(msg: &mut Message<'_>, net: &Net, port: &PortInfo) -> Result {
     let sunh = if port.sunh { SUPERP_PORT_ENCAP_SUNH } else { 0 };
     let udp = if port.udp { SUPERP_PORT_ENCAP_UDP } else { 0 };
     msg.put_u32(SUPERP_A_PORT_IFINDEX, port.ifindex)?;
@@ -53,13 +53,14 @@ pub(crate) fn get(request: Request<'_>) -> Result {
 
 /// port-get of all ports.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
-    let node = dump.request().node()?;
+    let request = dump.request();
+    let node = request.node()?;
     dump.each(
         |from| {
             let port = node.port_next(u32::try_from(from).ok()?)?;
             Some((port.ifindex.into(), port))
         },
-        |msg, port| put(msg, node.net(), port),
+        |msg, port| put(msg, request.net(), port),
     )
 }
 

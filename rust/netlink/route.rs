@@ -102,7 +102,8 @@ pub(crate) fn del(request: Request<'_>) -> Result {
 /// route-get of all routes: one message for each next hop. The position in the dump is the address
 /// times [`HOPS_MAX`] plus the number of the next hop.
 pub(crate) fn dump(dump: Dump<'_>) -> Result {
-    let node = dump.request().node()?;
+    let request = dump.request();
+    let node = request.node()?;
     let hops = HOPS_MAX as u64;
     dump.each(
         |from| {
@@ -124,7 +125,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
         |msg, (address, hop)| {
             msg.put_u16(SUPERP_A_ROUTE_ADDRESS, *address as u16)?;
             msg.put_u32(SUPERP_A_ROUTE_IFINDEX, hop.ifindex)?;
-            nl::with_device_name(node.net(), hop.ifindex, |name| {
+            nl::with_device_name(request.net(), hop.ifindex, |name| {
                 msg.put_text(SUPERP_A_ROUTE_IFNAME, name)
             })
             .transpose()?;

@@ -7,7 +7,11 @@ use kernel::{
     sync::{atomic::Atomic, Arc},
 };
 
-use super::{count, Node, Port, Settings};
+use super::{
+    count,
+    frame::{ethertype_of, net_header},
+    Node, Port, Settings,
+};
 use crate::{
     conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Start},
     event::Event,
@@ -79,7 +83,11 @@ impl Node {
     /// context.
     pub(crate) fn has_addr(&self, addr: &[u8; 16]) -> bool {
         let of_conn = |(_, conn): (u32, Arc<Conn>)| conn.identity().local == *addr;
-        self.conns.iter().any(of_conn) || net::is_local_address(self.net(), addr)
+        self.conns.iter().any(of_conn)
+            || self
+                .net()
+                .with(|net| net::is_local_address(net, addr))
+                .unwrap_or(false)
     }
 
     /// Creates a connection in state `Created`. Process context.
@@ -158,7 +166,7 @@ impl Node {
                 c"as many connections as pdl_conns_per_xpu allows exist already",
             ));
         }
-        // Room for the ids of all connections, so that a removal needs no memory.
+        // Space for the ids of all connections, so that a removal needs no memory.
         let (now, conns) = (timer::now(), n.saturating_add(1) as usize);
         if config.quarantine.make_room(now, conns).is_none() {
             return Err(Refusal::new(ENOMEM, c"no memory for the connection ids"));
@@ -221,12 +229,14 @@ impl Node {
         let ifindex = self.port_for(encap, params.ifindex)?;
         let local = match params.local {
             Some(local) => local,
-            None => net::local_address(self.net(), ifindex, &params.remote).ok_or_else(|| {
-                Refusal::new(
-                    eaddrnotavail(),
-                    c"no local address towards the peer: give local-addr",
-                )
-            })?,
+            None => net::local_address(&*self.live_net()?, ifindex, &params.remote).ok_or_else(
+                || {
+                    Refusal::new(
+                        eaddrnotavail(),
+                        c"no local address towards the peer: give local-addr",
+                    )
+                },
+            )?,
         };
         if is_v4(&local) != v4 {
             return Err(Refusal::new(
@@ -266,7 +276,7 @@ impl Node {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
         for ends in id.paths.iter() {
-            let path = Path::new(self.net(), &self.path_config(id, ends)).map_err(|e| {
+            let path = Path::new(&*self.live_net()?, &self.path_config(id, ends)).map_err(|e| {
                 Refusal::new(
                     e,
                     c"no path to the peer: check device, addresses and routes",
@@ -281,7 +291,7 @@ impl Node {
 
     /// The device of a new path. 0, over UDP only: the route chooses it.
     fn port_for(&self, encap: Encap, ifindex: u32) -> Result<u32, Refusal> {
-        let sunh = encap == Encap::Sunh;
+        let sunh = encap == Encap::Ether;
         let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
         let no_port = || {
             Refusal::new(
@@ -321,17 +331,14 @@ impl Node {
             ifindex: ends.ifindex,
             local: ends.local,
             remote: ends.remote,
-            sunh: header.bytes(),
+            header: net_header(&header),
             mac: ends.mac,
             tclass: id.tclass,
             hop_limit: id.hop_limit,
             flow_label: id.flow_label,
             sport: DYNAMIC_PORTS | (id.flow_label & 0x3fff) as u16,
             dport: self.param_get(params::UDP_PORT) as u16,
-            ethertype: match id.config.lite {
-                true => crate::kapi::params::lite_ethertype(),
-                false => crate::kapi::params::ethertype(),
-            },
+            ethertype: ethertype_of(id.config.lite),
         }
     }
 

@@ -15,7 +15,7 @@ use kernel::{
 
 use super::{
     conns::sunh_of,
-    routes::{Route, Via},
+    routes::{forward_frame, Route, Via},
     Node,
 };
 use crate::{
@@ -123,6 +123,6 @@ impl Node {
             // From UDP to UDP, IP forwards.
             return Err(DropReason::NotForwarded);
         }
-        self.count_forwarded(hop, hop.path.forward(skb, false, &header.bytes()))
+        self.count_forwarded(hop, forward_frame(hop, skb, false, &header))
     }
 }

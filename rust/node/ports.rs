@@ -16,7 +16,7 @@ use crate::{
     event::Event,
     kapi::{
         errno::Refusal,
-        net::{self, DeviceEvent, DeviceEventKind},
+        net::{self, DeviceEvent, DeviceEventKind, NetRef},
         rx::UdpPort,
     },
     params,
@@ -55,15 +55,27 @@ impl Node {
         if !port.sunh && !port.udp {
             return Err(Refusal::new(EINVAL, c"a port serves sunh, udp or both"));
         }
-        let up = net::device_up(self.net(), ifindex)
+        let up = self
+            .net()
+            .with(|net| net::device_up(net, ifindex))
+            .flatten()
             .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
-        if net::device_enslaved(self.net(), ifindex) {
+        if self
+            .net()
+            .with(|net| net::device_enslaved(net, ifindex))
+            .unwrap_or(false)
+        {
             return Err(Refusal::new(
                 EBUSY,
                 c"the device is part of a bridge, bond or team, which takes all that it receives: use that",
             ));
         }
-        if port.sunh && net::device_ip_only(self.net(), ifindex) {
+        if port.sunh
+            && self
+                .net()
+                .with(|net| net::device_ip_only(net, ifindex))
+                .unwrap_or(false)
+        {
             return Err(Refusal::new(
                 EINVAL,
                 c"an ipvlan device receives nothing but IP: let it serve udp alone (encap udp)",
@@ -80,7 +92,7 @@ impl Node {
         }
         if port.udp && config.udp.is_none() {
             let number = self.param_get(params::UDP_PORT) as u16;
-            config.udp = Some(UdpPort::open(self.net(), number).map_err(|e| {
+            config.udp = Some(UdpPort::open(&*self.live_net()?, number).map_err(|e| {
                 Refusal::new(
                     e,
                     c"the UDP port of SUPERp cannot be opened (parameter nh_udp_port)",
@@ -136,6 +148,16 @@ impl Node {
         }
     }
 
+    /// The network namespace, for what may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV`: it is being taken down.
+    pub(super) fn live_net(&self) -> Result<NetRef, Refusal> {
+        let gone = || Refusal::new(ENODEV, c"the network namespace is going away");
+        self.net().get().ok_or_else(gone)
+    }
+
     /// The port with the lowest ifindex from `from` on. Any context.
     pub(crate) fn port_next(&self, from: u32) -> Option<PortInfo> {
         let (ifindex, port) = self.ports.next(from)?;
@@ -143,8 +165,16 @@ impl Node {
             ifindex,
             sunh: port.sunh,
             udp: port.udp,
-            up: net::device_up(self.net(), ifindex).unwrap_or(false),
-            mtu: net::device_mtu(self.net(), ifindex).unwrap_or(0),
+            up: self
+                .net()
+                .with(|net| net::device_up(net, ifindex))
+                .flatten()
+                .unwrap_or(false),
+            mtu: self
+                .net()
+                .with(|net| net::device_mtu(net, ifindex))
+                .flatten()
+                .unwrap_or(0),
             conns: self.conns_over(ifindex),
         })
     }
@@ -184,7 +214,11 @@ impl Node {
                 };
                 // A device that is being taken down still counts as up.
                 let up = event.kind != DeviceEventKind::Down
-                    && net::device_up(self.net(), ifindex).unwrap_or(false);
+                    && self
+                        .net()
+                        .with(|net| net::device_up(net, ifindex))
+                        .flatten()
+                        .unwrap_or(false);
                 if port.up.load(Relaxed) != up {
                     port.up.store(up, Relaxed);
                     self.notify(Event::Port { ifindex, up });

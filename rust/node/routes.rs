@@ -11,7 +11,10 @@ use kernel::{
     },
 };
 
-use super::{Node, Port};
+use super::{
+    frame::{ethertype_of, net_header},
+    Node, Port,
+};
 use crate::{
     kapi::{
         errno::Refusal,
@@ -129,7 +132,7 @@ impl Node {
                 let header = self.expand(ifindex, &header, prefix, &skb)?;
                 hop.path.forward_udp(skb, &(&header).into())
             }
-            Via::Ip(_) | Via::Mac(_) => hop.path.forward(skb, lite, &header.bytes()),
+            Via::Ip(_) | Via::Mac(_) => forward_frame(hop, skb, lite, &header),
         };
         self.count_forwarded(hop, sent)
     }
@@ -208,7 +211,11 @@ impl Node {
         match via {
             // A node beyond SUNH may be a program on this machine.
             Via::Udp(_) => None,
-            _ if net::device_loopback(self.net(), ifindex) => {
+            _ if self
+                .net()
+                .with(|net| net::device_loopback(net, ifindex))
+                .unwrap_or(false) =>
+            {
                 Some(c"frames over a loopback device come back to this node")
             }
             Via::Ip(_) | Via::Mac(_) => None,
@@ -217,8 +224,8 @@ impl Node {
 
     fn hop_path(&self, address: u16, ifindex: u32, via: Via) -> Result<Path, Refusal> {
         let (encap, remote, mac) = match via {
-            Via::Ip(addr) => (Encap::Sunh, addr, None),
-            Via::Mac(mac) => (Encap::Sunh, [0; 16], Some(mac)),
+            Via::Ip(addr) => (Encap::Ether, addr, None),
+            Via::Mac(mac) => (Encap::Ether, [0; 16], Some(mac)),
             Via::Udp(prefix) => {
                 let addr = prefix.address(address).ok_or_else(|| {
                     Refusal::new(
@@ -237,16 +244,16 @@ impl Node {
             ifindex,
             local: [0; 16],
             remote,
-            sunh: [0; 8],
+            header: net_header(&Sunh::default()),
             mac,
             tclass: 0,
             hop_limit: 0,
             flow_label: 0,
             sport: 0,
             dport: self.param_get(params::UDP_PORT) as u16,
-            ethertype: crate::kapi::params::ethertype(),
+            ethertype: ethertype_of(false),
         };
-        Path::new(self.net(), &config)
+        Path::new(&*self.live_net()?, &config)
             .map_err(|e| Refusal::new(e, c"there is no way to the next hop"))
     }
 
@@ -309,4 +316,11 @@ impl Node {
     pub(crate) fn route_next(&self, from: u32) -> Option<(u32, Arc<Route>)> {
         self.routes.next(from)
     }
+}
+
+/// Sends a frame to its next hop, behind `header`. Softirq.
+pub(super) fn forward_frame(hop: &Hop, skb: SkBuff, lite: bool, header: &Sunh) -> Result {
+    let (ethertype, tclass) = (ethertype_of(lite), header.traffic_class);
+    hop.path
+        .forward(skb, ethertype, tclass, &net_header(header))
 }

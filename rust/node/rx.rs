@@ -129,7 +129,7 @@ impl Node {
             true => self.lite_conn_of(header.source, skb)?,
             false => self.conn_of(skb, last)?,
         };
-        if conn.identity().encap != Encap::Sunh {
+        if conn.identity().encap != Encap::Ether {
             return Err(DropReason::WrongPath);
         }
         let path = conn.path_of(
@@ -170,7 +170,7 @@ impl Node {
             return Ok(None);
         }
         let conn = self.conn_of(&mut skb, last)?;
-        if conn.identity().encap == Encap::Sunh {
+        if conn.identity().encap == Encap::Ether {
             return Err(DropReason::WrongPath);
         }
         let path = conn.path_of(

@@ -89,6 +89,11 @@ reasons! {
     NotForwarded = 27, "not_forwarded";
     /// A packet to be forwarded is longer than the MTU towards the next hop. Counted by the owner.
     TooLong = 28, "too_long";
+    /// There was no memory to hold the packet until its turn. Counted by the owner.
+    NoMemory = 29, "no_memory";
+    /// The packet was held until its turn, and the life of the connection ended before. Counted by
+    /// the owner.
+    HeldAtEnd = 30, "held_at_end";
 }
 
 impl From<Malformed> for DropReason {

@@ -82,8 +82,8 @@ pub struct Atomic {
 /// An error of `reply` ends the local read with that code. Any other error fails the peer's
 /// transaction: the code goes to the peer in a Transaction Error, and later packets of the
 /// transaction are discarded. `receive_run` is an exception for the methods that place data
-/// (`write`, `send_qp`, `reply`): it returns `None`, the owner passes in each packet alone, and
-/// only an error of that second attempt counts.
+/// (`write`, `message_to_qp`, `reply`): it returns `None`, the owner passes in each packet alone,
+/// and only an error of that second attempt counts.
 pub trait Owner {
     /// Copies `data` to `address`, if the peer may write all of it.
     fn write(&mut self, address: u64, data: Block) -> Result<(), Code>;
@@ -96,15 +96,21 @@ pub trait Owner {
     /// for each atomic of the peer. [`Self::aborted`] does not undo it.
     fn atomic(&mut self, atomic: Atomic) -> Result<u64, Code>;
 
-    /// Copies `data` to `offset` (bytes) of the receive context `key`, as part of the peer's
-    /// transaction `xid`.
-    fn send(&mut self, xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code>;
+    /// Receives a part of a message to a receive context: copies `data` to `offset` (bytes) of
+    /// context `key`, for the peer's transaction `xid`.
+    fn message_to_context(
+        &mut self,
+        xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code>;
 
     /// Receives a segment of a message to a queue pair.
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code>;
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code>;
 
     /// Delivers the immediate of a write. If it succeeds, [`Self::complete`] is called next.
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code>;
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code>;
 
     /// Completes the peer's transaction `xid`: every packet arrived and all data is placed. The
     /// call happens only for opcodes with data.

@@ -3,6 +3,7 @@
 //! The queue pair of a socket: its addresses, its SO_SNDBUF account, received messages and
 //! completions.
 
+mod origin;
 mod ticket;
 
 use kernel::{
@@ -21,12 +22,13 @@ use crate::{
         lock::{new_spinlock_bh, SpinLockBh},
         process::Process,
         skb::SkBuff,
-        sock::{CompletionRecord, From, Key, RcuSock, Sock},
+        sock::{CompletionRecord, Key, RcuSock, Sock},
         uapi,
     },
     proto::Code,
 };
 
+pub(crate) use origin::Origin;
 pub(crate) use ticket::{CompletionInfo, Ticket};
 
 /// The address `::`, which stands for no address.
@@ -87,7 +89,7 @@ impl Endpoint {
         &self.process
     }
 
-    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
+    /// See [`crate::qp::Qp::can_receive`]. Any context up to softirq.
     pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         self.check_addresses(from)?;
         self.sock
@@ -107,33 +109,35 @@ impl Endpoint {
         ancillary: Ancillary,
     ) -> Result<(), RecvError> {
         self.check_addresses(from)?;
-        let mut source = From {
+        let mut origin = Origin {
             addr: from.remote,
             cid: from.cid,
-            ..From::default()
+            imm: None,
+            placed: None,
         };
         match ancillary {
             Ancillary::MsgAttrs(MsgAttrs { imm: None, .. }) => {}
             Ancillary::MsgAttrs(MsgAttrs { imm: Some(imm), .. })
             | Ancillary::Written { imm, .. } => {
-                source.imm = imm;
-                source.has_imm = true;
+                origin.imm = Some(imm);
             }
             Ancillary::Placed {
                 key,
                 offset,
                 length,
             } => {
-                source.placed = Key {
+                origin.placed = Some(Key {
                     key,
                     offset,
                     length,
                     rsvd: 0,
-                };
-                source.has_placed = true;
+                });
             }
         }
-        match self.sock.with(|sk, rcu| sk.deliver(rcu, message, &source)) {
+        match self
+            .sock
+            .with(|sk, rcu| sk.deliver(rcu, message, &origin.to_meta()))
+        {
             Some(Ok(())) => {
                 self.rx_messages.add(1, Relaxed);
                 Ok(())
@@ -216,7 +220,7 @@ impl Endpoint {
         });
     }
 
-    /// Whether the error queue has room for `more` completions beside those of requests under way
+    /// Whether the error queue has space for `more` completions beside those of requests under way
     /// and those that are on it, [`uapi::SUPERP_MAX_REQUESTS`] in all.
     pub(crate) fn has_completion_room(&self, sk: &Sock, more: u32) -> bool {
         self.pending_requests
@@ -246,6 +250,8 @@ impl Endpoint {
             // Error numbers are negative and above -4096.
             error: code.map_or(0, |code| error_of(code).to_errno().unsigned_abs()),
         };
-        sk.complete(rcu, buffer, &record);
+        // CAST: Small constants of the ABI.
+        let (level, kind) = (uapi::SOL_SUPERP as i32, uapi::SUPERP_CMSG_COMPLETION as i32);
+        sk.complete(rcu, buffer, level, kind, &record);
     }
 }

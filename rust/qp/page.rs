@@ -19,20 +19,16 @@ use kernel::{
 pub(crate) struct Page {
     bits: CtxPage,
     sock: RcuSock,
-    /// Namespace of the socket. It may be used only while the socket exists, see
-    /// [`Page::with_net`].
-    net: Net,
     /// The process that created the socket.
     pub(super) process: Process,
 }
 
 impl Page {
-    /// Returns a page for the socket `sk` in `net`. Process context.
-    pub(crate) fn new(sk: ARef<Sock>, net: Net) -> Result<Arc<Page>> {
+    /// Returns a page for the socket `sk`. Process context.
+    pub(crate) fn new(sk: ARef<Sock>) -> Result<Arc<Page>> {
         let page = Page {
             bits: CtxPage::new()?,
             sock: RcuSock::new(sk),
-            net,
             process: Process::current()?,
         };
         Ok(Arc::new(page, GFP_KERNEL)?)
@@ -61,8 +57,8 @@ impl Page {
 
     /// Calls `f` with the namespace if the socket still exists. `f` runs under RCU and must not
     /// sleep. Any context up to softirq.
-    pub(crate) fn with_net<R>(&self, f: impl FnOnce(Net) -> R) -> Option<R> {
-        self.sock.with(|_, _| f(self.net))
+    pub(crate) fn with_net<R>(&self, f: impl FnOnce(&Net) -> R) -> Option<R> {
+        self.sock.with(|sk, _| f(sk.net()))
     }
 
     /// Sets the event bit of completion queue `cq` and wakes the pollers of the socket. Any context

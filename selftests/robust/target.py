@@ -259,6 +259,21 @@ def held_or_delivered(ordered):
         same(p.stat("rx-duplicates"), 4, "duplicates")
 
 
+def held_at_end():
+    """Packets that wait above a hole when their connection goes are counted as dropped."""
+    p = peer("sunh", "ordered", "on")
+    with p.region() as region:
+        for n in (1, 2):
+            body = write_op(region.address) + bytes([n]) * 16
+            p.link.send(p.wrap(p.packet(WRITE, body, num_ops=1, psn=n, xid=n)))
+        p.answer("SACK", lambda a: a.sack == 3 << 1)
+        before = nodes.drops(1)
+        nodes.superp(1, "conn", "del", "47")
+        after = nodes.drops(1)
+        changed = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+        same(changed, {"held_at_end": 2}, "drop counters that moved")
+
+
 def pure_acks_are_not_acknowledged():
     """[proto 3.10]: not one by one; one ACK when they have used half the window."""
     p = peer()
@@ -761,6 +776,7 @@ try:
     results.case("a receive context that is released in the middle of a message", unfinished_send)
     results.case("ordered: held above a hole, and done once", held_or_delivered, True)
     results.case("unordered: delivered above a hole, and done once", held_or_delivered, False)
+    results.case("packets that are held when their connection goes are counted", held_at_end)
     results.case("pure ACKs are not acknowledged, but move the window", pure_acks_are_not_acknowledged)
     shared = peer()
     for name, reason, frame in MALFORMED + FOREIGN + OUT_OF_WINDOW:

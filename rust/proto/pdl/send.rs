@@ -208,7 +208,7 @@ impl<A: Slabs> SendWindow<A> {
     /// Number of packets with this ACK PSN that may use new PSNs.
     ///
     /// Only an ACK PSN newer than that of the packet at the base may use the last slot. Otherwise
-    /// both ends could fill their windows and leave no room for an ACK [proto 3.11].
+    /// both ends could fill their windows and leave no space for an ACK [proto 3.11].
     pub(crate) fn free_slots(&self, ack_psn: u32) -> u32 {
         let outstanding = self.outstanding();
         let free = self.window.saturating_sub(outstanding);

@@ -101,7 +101,7 @@ impl Limits {
     }
 
     /// Largest number of packets of one operation. `layout_one` may move bytes of every other block
-    /// to the last one, which must have room for them; that limits the number of blocks.
+    /// to the last one, which must have space for them; that limits the number of blocks.
     fn packets_max(&self, opcode: Opcode) -> u32 {
         self.max_packets.min(self.block_max(opcode) / 2)
     }

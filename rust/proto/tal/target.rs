@@ -259,7 +259,7 @@ impl<A: Slabs> Target<A> {
                     ext: Some(ext),
                     whole: false,
                 };
-                owner.send_qp(segment, data)
+                owner.message_to_qp(segment, data)
             }),
             _ => return None,
         }
@@ -387,8 +387,8 @@ impl<A: Slabs> Target<A> {
             }
             // `place_writes` handles plain writes.
             Op::Write(_) => return Err(Code::MALFORMED),
-            Op::Send(send) => owner.send(xid, send.key, send.offset, block)?,
-            Op::SendQp(send) => owner.send_qp(segment(send.qp, None, block.len), block)?,
+            Op::Send(send) => owner.message_to_context(xid, send.key, send.offset, block)?,
+            Op::SendQp(send) => owner.message_to_qp(segment(send.qp, None, block.len), block)?,
             Op::WriteExt(write) => {
                 let flags = write.flags;
                 block.len = block.len.saturating_sub(flags.pad.into());
@@ -427,7 +427,7 @@ impl<A: Slabs> Target<A> {
             Op::SendQpExt(send) => {
                 block.len = block.len.saturating_sub(send.flags.pad.into());
                 let ext = segment_ext(&send, &mut block)?;
-                owner.send_qp(segment(send.qp, Some(ext), block.len), block)?;
+                owner.message_to_qp(segment(send.qp, Some(ext), block.len), block)?;
             }
             Op::Atomic(atomic) => {
                 let kind = AtomicKind::from_u8(atomic.kind).ok_or(Code::MALFORMED_ATOMIC)?;
@@ -463,7 +463,7 @@ impl<A: Slabs> Target<A> {
                 Some(Opcode::WriteExt) => slot.bytes,
                 _ => immediate.len,
             };
-            owner.imm(Immediate { len, ..immediate })?;
+            owner.immediate(Immediate { len, ..immediate })?;
         }
         match Opcode::from_u8(slot.opcode) {
             Some(Opcode::Read) => {

@@ -226,7 +226,7 @@ impl Queue {
         Ok(())
     }
 
-    /// See [`crate::qp::Qp::room`]. Any context up to softirq.
+    /// See [`crate::qp::Qp::can_receive`]. Any context up to softirq.
     pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
         let rq = self.check_peer(from)?;
         self.check_ready(rq, &self.receiving.lock())?;

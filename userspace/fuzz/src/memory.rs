@@ -208,7 +208,13 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        _xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         let Op::Send(op) = self.op() else {
             panic!("no send");
         };
@@ -226,7 +232,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let tal = self.packet.tal();
         let (qp, pad) = match self.op() {
             Op::SendQp(op) => {
@@ -262,7 +268,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         assert_eq!(immediate.xid, self.packet.tal().xid);
         assert!(!immediate.start || self.packet.opcode() == Some(Opcode::SendQpExt));
         if immediate.qp >= BAD {

@@ -168,11 +168,11 @@ impl Owner for RunDelivery<'_> {
         panic!("an atomic is of one packet");
     }
 
-    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
+    fn message_to_context(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
         panic!("messages to receive contexts are in no run");
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         self.ask()?;
         if segment.qp >= BAD {
             return Err(Code::NO_QUEUE_PAIR);
@@ -187,13 +187,13 @@ impl Owner for RunDelivery<'_> {
                 ext,
                 ..segment
             };
-            delivery.send_qp(segment, block)
+            delivery.message_to_qp(segment, block)
         });
         Ok(())
     }
 
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
-        self.last().imm(immediate)
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
+        self.last().immediate(immediate)
     }
 
     fn complete(&mut self, xid: u16, opcode: u8) -> Result<(), Code> {

@@ -202,7 +202,13 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        _xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         let len = self.memory.contexts.get(&key).map(|c| c.bytes.len());
         let len = len.ok_or(Code::ACCESS_KEY)?;
         let end = (offset as usize).checked_add(data.len);
@@ -217,7 +223,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         if segment.qp == BAD_QP {
             return Err(Code::NO_QUEUE_PAIR);
         }
@@ -230,7 +236,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         let Immediate { qp, imm, len, .. } = immediate;
         if qp == BAD_QP {
             return Err(Code::NO_QUEUE_PAIR);

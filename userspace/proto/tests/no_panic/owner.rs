@@ -50,16 +50,22 @@ impl Owner for Target<'_> {
         Ok(kind.apply(address, operand, compare))
     }
 
-    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        _xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         self.0.answer(key.into(), offset.into(), data)
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let message_len = segment.ext.map_or(0, |ext| ext.message_len);
         self.0.answer(segment.qp.into(), message_len.into(), data)
     }
 
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         let Immediate { qp, imm, .. } = immediate;
         self.0.answer(qp.into(), imm.into(), Block::default())
     }

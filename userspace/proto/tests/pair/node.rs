@@ -117,7 +117,13 @@ impl Owner for Delivery<'_> {
         Ok(original)
     }
 
-    fn send(&mut self, _xid: u16, key: u32, offset: u32, data: Block) -> Result<(), Code> {
+    fn message_to_context(
+        &mut self,
+        _xid: u16,
+        key: u32,
+        offset: u32,
+        data: Block,
+    ) -> Result<(), Code> {
         if key == BAD_KEY {
             return Err(Code::ACCESS_KEY);
         }
@@ -135,7 +141,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         if segment.qp == BAD_QP {
             return Err(Code::NO_QUEUE_PAIR);
         }
@@ -148,7 +154,7 @@ impl Owner for Delivery<'_> {
         Ok(())
     }
 
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         if immediate.qp >= DRY_QP {
             return Err(Code::NO_RECEIVE_BUFFER);
         }

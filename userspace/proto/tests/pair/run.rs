@@ -89,10 +89,10 @@ impl Owner for Recorder<'_> {
     fn atomic(&mut self, _: Atomic) -> Result<u64, Code> {
         Ok(0)
     }
-    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
+    fn message_to_context(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
         Ok(())
     }
-    fn send_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, segment: Segment, data: Block) -> Result<(), Code> {
         let Some(ext) = segment.ext else {
             self.note(format!("{segment:?} {data:?}"));
             return Ok(());
@@ -108,7 +108,7 @@ impl Owner for Recorder<'_> {
         self.place(u64::MAX - u64::from(segment.xid), ext.offset.into(), data);
         Ok(())
     }
-    fn imm(&mut self, immediate: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, immediate: Immediate) -> Result<(), Code> {
         self.note(format!("{immediate:?}"));
         Ok(())
     }

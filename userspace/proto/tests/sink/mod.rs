@@ -15,13 +15,13 @@ impl Owner for Sink {
     fn atomic(&mut self, _: Atomic) -> Result<u64, Code> {
         Ok(0)
     }
-    fn send(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
+    fn message_to_context(&mut self, _: u16, _: u32, _: u32, _: Block) -> Result<(), Code> {
         Ok(())
     }
-    fn send_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {
+    fn message_to_qp(&mut self, _: Segment, _: Block) -> Result<(), Code> {
         Ok(())
     }
-    fn imm(&mut self, _: Immediate) -> Result<(), Code> {
+    fn immediate(&mut self, _: Immediate) -> Result<(), Code> {
         Ok(())
     }
     fn complete(&mut self, _: u16, _: u8) -> Result<(), Code> {

@@ -557,6 +557,7 @@ const DROPS: &[(&str, &str)] = &[
     ("foreign_next_header", "carry another protocol than SUPERp"),
     ("hop_limit", "were to be forwarded and had used up their hop limit: is there a loop of routes?"),
     ("not_forwarded", "were for another node and had no next hop: see \"superp route\" and \"superp node set forwarding on\""),
+    ("no_memory", "had to wait for packets before them, and there was no memory to keep them"),
     ("too_long", "were to be forwarded and do not fit the MTU of the next hop"),
 ];
 
