@@ -35,7 +35,7 @@ impl Page {
             net,
             process: Process::current()?,
         };
-        Ok(Arc::new(page, GFP_KERNEL)?)
+        Ok(Arc::new(page, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The shared page with the doorbell and event bits, which the program maps.
