@@ -38,8 +38,8 @@ impl SkBuff {
         Some(Self(skb))
     }
 
-    /// Allocates an empty packet for later use, charged to the memory cgroup of the calling process.
-    /// `None` without memory. Process context.
+    /// Allocates an empty packet for later use, charged to the memory cgroup of the calling
+    /// process. `None` without memory. Process context.
     pub(crate) fn reserve() -> Option<Self> {
         // SAFETY: `superp_skb_reserve()` has no requirements.
         let skb = NonNull::new(unsafe { c::superp_skb_reserve() })?;

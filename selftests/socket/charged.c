@@ -52,8 +52,8 @@ static int send_one(int fd, const void *data, size_t len, int qpn)
 }
 
 /*
- * A new socket of @user that sends one message and is closed. Returns 0 or the error. The owner of a
- * socket is the file system user; entering the node takes the rights of root.
+ * A new socket of @user that sends one message and is closed. Returns 0 or the error. The owner of
+ * a socket is the file system user. Entering the node takes the rights of root.
  */
 static int send_and_close(int user, const void *data, size_t len)
 {
