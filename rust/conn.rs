@@ -242,7 +242,7 @@ fn no_memory(_: AllocError) -> Refusal {
 /// gives these a frame of their own, which is gone before anything else is built.
 #[inline(never)]
 fn core(config: &Config) -> Result<KBox<Connection<Kernel>>, Refusal> {
-    let uninit = KBox::new_uninit(GFP_KERNEL).map_err(no_memory)?;
+    let uninit = KBox::new_uninit(GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
     match Connection::new(config, timer::now()) {
         Ok(proto) => Ok(KBox::write(uninit, proto)),
         Err(NewError::Config(_)) => Err(Refusal::new(
@@ -310,7 +310,7 @@ impl Conn {
                 life <- new_mutex!((), "superp_conn_life"),
                 ending_work <- new_work!("superp_conn_ending"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
         .map_err(|_: Error| Refusal::new(ENOMEM, c"no memory for the connection"))
     }

@@ -104,7 +104,7 @@ impl Node {
                 forwarding: Atomic::new(false),
                 forwarded: Atomic::new(0),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -8,6 +8,7 @@ mod cq;
 mod endpoint;
 mod page;
 mod queue;
+mod senders;
 mod srq;
 mod table;
 mod users;
@@ -42,6 +43,7 @@ pub(crate) use queue::{
     Bytes, Claim, CompletedRange, Doorbell, Params, Peer as RingPeer, Queue, Slot,
     Ticket as RingTicket,
 };
+pub(crate) use senders::{Sender, Senders};
 pub(crate) use srq::Srq;
 pub(crate) use table::Table;
 
@@ -161,7 +163,7 @@ impl Qp {
                 refusing <- new_spinlock_bh!(KVec::new(), "superp_qp_refusing"),
                 refusing_count: Atomic::new(0),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

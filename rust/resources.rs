@@ -19,7 +19,7 @@ use crate::{
     },
     params::{self, ParamId},
     proto::{Activity, Code, Config, DropReason, Partition, ReceiveBudget},
-    qp::{self, Qp, Regions},
+    qp::{self, Qp, Regions, Senders},
 };
 
 /// A connection that received something during the last period or two is active, for the receive
@@ -36,6 +36,7 @@ pub(crate) struct Resources {
     regions: Regions,
     #[pin]
     qps: qp::Table,
+    senders: Arc<Senders>,
     /// The lock is taken inside the lock of at most one connection.
     #[pin]
     budget: SpinLockBh<ReceiveBudget>,
@@ -52,6 +53,7 @@ impl Resources {
                 net,
                 regions <- Regions::new(),
                 qps <- qp::Table::new(),
+                senders: Senders::new()?,
                 budget <- new_spinlock_bh!(
                     ReceiveBudget::new(0, Partition::Dynamic, BUDGET_PERIOD),
                     "superp_budget"
@@ -60,7 +62,7 @@ impl Resources {
                 drops: core::array::from_fn(|_| Atomic::new(0)),
                 report_limit: ReportLimit::new(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -81,6 +83,11 @@ impl Resources {
 
     pub(crate) fn qps(&self) -> &qp::Table {
         &self.qps
+    }
+
+    /// The users that have sockets in the node.
+    pub(crate) fn senders(&self) -> &Arc<Senders> {
+        &self.senders
     }
 
     /// The queue pair `qpn`. Any context.

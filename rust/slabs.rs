@@ -12,6 +12,6 @@ impl proto::Slabs for Kernel {
     type Slab<T> = KVVec<T>;
 
     fn slab<T: Clone + Default>(n: usize) -> Option<KVVec<T>> {
-        KVVec::from_elem(T::default(), n, GFP_KERNEL).ok()
+        KVVec::from_elem(T::default(), n, GFP_KERNEL_ACCOUNT).ok()
     }
 }

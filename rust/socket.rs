@@ -19,7 +19,7 @@ use kernel::{
 use crate::{
     conn::Conn,
     kapi::{
-        errno::{eaddrnotavail, edestaddrreq, ehostunreach, enotconn, eopnotsupp},
+        errno::{eaddrnotavail, edestaddrreq, ehostunreach, enobufs, enotconn, eopnotsupp},
         net::{state_of, Net},
         pages::Pages,
         params,
@@ -31,6 +31,7 @@ use crate::{
         uapi,
     },
     node::Node,
+    params,
     proto::wire::AtomicKind,
     qp::{
         work::{self, Local, Request, UnpostedWork, WorkOp},
@@ -67,7 +68,7 @@ impl SockState for Socket {
     fn new(sk: ARef<Sock>, net: &Net) -> impl PinInit<Self, Error> {
         try_pin_init!(Socket {
             node: state_of(net).ok_or(ENODEV)?,
-            endpoint: Endpoint::new(sk.clone())?,
+            endpoint: Endpoint::new(sk.clone(), node.senders().join(sk.uid())?)?,
             qp: Qp::new(QpKind::Socket(endpoint.clone()))?,
             sk,
             naming <- new_mutex!((), "superp_naming"),
@@ -315,8 +316,8 @@ impl Socket {
     /// # Errors
     ///
     /// `EAGAIN`: the send timeout is over, or the call must not wait. `ERESTARTSYS`, `EINTR`: a
-    /// signal is pending. `EPIPE`: sending was shut down. The pending error of the socket, if there
-    /// is one.
+    /// signal is pending. `EPIPE`: sending was shut down. `ENOBUFS`: see [`Self::charge_user`]. The
+    /// pending error of the socket, if there is one.
     fn charge_sndbuf(&self, request: &SendRequest<'_>, len: usize) -> Result<isize> {
         let memory = len
             .checked_next_multiple_of(kernel::page::PAGE_SIZE)
@@ -331,10 +332,27 @@ impl Socket {
                 return Err(self.sk.pipe_error(request.flags()));
             }
             if self.endpoint().charge(&self.sk, memory) {
-                return Ok(memory);
+                return self.charge_user(memory);
             }
             request.wait_space(&mut timeout)?;
         }
+    }
+
+    /// Charges `memory`, which is charged to SO_SNDBUF, to the user as well. Returns it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS`: the messages of the user's sockets take `tal_sndbuf_per_user` bytes or more.
+    /// Nothing is charged then.
+    fn charge_user(&self, memory: isize) -> Result<isize> {
+        let endpoint = self.endpoint();
+        let limit = self.node.param_get(params::SNDBUF_PER_USER);
+        let limit = isize::try_from(limit).unwrap_or(isize::MAX);
+        if endpoint.sender.charge(memory, limit) {
+            return Ok(memory);
+        }
+        endpoint.sndbuf_used.fetch_sub(memory, Relaxed);
+        Err(enobufs())
     }
 
     /// Posts a remote read, write or atomic operation. Documentation/uapi.md lists the errors.
@@ -443,7 +461,7 @@ impl Socket {
 
     /// Adds `region` to those of the socket.
     fn insert_region(&self, region: &Arc<Region>) -> Result {
-        let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL)?;
+        let node = RBTreeNode::new(region.key(), region.clone(), GFP_KERNEL_ACCOUNT)?;
         drop(self.regions.lock().insert(node));
         Ok(())
     }

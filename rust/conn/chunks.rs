@@ -108,7 +108,7 @@ impl<T> Chunks<T> {
 impl<T> Growth<T> {
     /// Allocates the memory of a plan. Process context; may sleep.
     pub(super) fn new(plan: GrowthPlan) -> Result<Self, AllocError> {
-        let mut chunks = KVVec::with_capacity(plan.chunks, GFP_KERNEL)?;
+        let mut chunks = KVVec::with_capacity(plan.chunks, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..plan.chunks {
             let chunk = KVVec::with_capacity(CHUNK_LEN, GFP_KERNEL_ACCOUNT)?;
             // This cannot fail: the capacity is `plan.chunks`.

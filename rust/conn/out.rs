@@ -70,14 +70,14 @@ impl TxQueue {
     pub(super) fn new() -> Result<Self, AllocError> {
         let capacity = BURST_MAX.saturating_add(1);
         Ok(Self {
-            built: KVec::with_capacity(BURST_MAX, GFP_KERNEL)?,
+            built: KVec::with_capacity(BURST_MAX, GFP_KERNEL_ACCOUNT)?,
             count: 0,
             packets: Burst::new(),
             run: None,
             max_packets: 1,
             takes_runs: false,
             path_index: 0,
-            deferred: KVec::with_capacity(capacity, GFP_KERNEL)?,
+            deferred: KVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?,
             retry_at: 0,
             retry_delay: 0,
             full_since: 0,

@@ -111,7 +111,7 @@ impl Paths {
         paths: KVec<Path>,
         psn_slots: usize,
     ) -> Result<Paths, AllocError> {
-        let mut entries = KVec::with_capacity(paths.len(), GFP_KERNEL)?;
+        let mut entries = KVec::with_capacity(paths.len(), GFP_KERNEL_ACCOUNT)?;
         for path in paths {
             // This cannot fail: the capacity is `paths.len()`.
             let _ = entries.push_within_capacity(Entry {
@@ -138,7 +138,7 @@ impl Paths {
             last: preferred,
             usable: 0,
             timeouts: 0,
-            sent_by: KVVec::from_elem(0, slots, GFP_KERNEL)?,
+            sent_by: KVVec::from_elem(0, slots, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Receiver {
 }
 
 fn empty_slots<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
-    let mut slots = KVVec::with_capacity(n, GFP_KERNEL)?;
+    let mut slots = KVVec::with_capacity(n, GFP_KERNEL_ACCOUNT)?;
     for _ in 0..n {
         // This cannot fail: the capacity is `n`.
         let _ = slots.push_within_capacity(None);
@@ -50,7 +50,7 @@ impl Receiver {
             held: empty_slots(psn_slots)?,
             assemblies: empty_slots(xid_slots)?,
             context_assemblies: empty_slots(xid_slots)?,
-            partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL)?,
+            partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

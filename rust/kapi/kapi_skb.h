@@ -8,6 +8,7 @@ struct rb_node;
 struct sk_buff;
 
 struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear);
+struct sk_buff *superp_skb_reserve(void);
 void superp_skb_free(struct sk_buff *skb);
 void superp_skb_link(struct sk_buff *last, struct sk_buff *skb);
 struct sk_buff *superp_skb_last(struct sk_buff *first);

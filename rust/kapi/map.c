@@ -36,7 +36,7 @@ u32 superp_map_hash(u64 first, u64 second)
 void superp_map_init(struct xarray *xa)
 {
 	/* A softirq may drop the last reference to the owner of a table, and so empty the table. */
-	xa_init_flags(xa, XA_FLAGS_LOCK_BH);
+	xa_init_flags(xa, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 }
 
 /**

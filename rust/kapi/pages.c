@@ -216,6 +216,8 @@ struct superp_pages *superp_pages_pin(u64 addr, u64 len, bool writable, int *err
  * @len: bytes
  * @err: returns a negative errno
  *
+ * The memory is charged to the memory cgroup of the calling process.
+ *
  * Context: process; sleeps.
  * Return: the region, not initialised, with one reference; or NULL.
  */
@@ -229,7 +231,7 @@ struct superp_pages *superp_pages_alloc(u64 len, int *err)
 	if (!len || len > SUPERP_PAGES_MAX)
 		return NULL;
 	*err = -ENOMEM;
-	pages = superp_pages_new(len, 0, GFP_KERNEL);
+	pages = superp_pages_new(len, 0, GFP_KERNEL_ACCOUNT);
 	if (!pages)
 		return NULL;
 
@@ -237,11 +239,11 @@ struct superp_pages *superp_pages_alloc(u64 len, int *err)
 		order = min(ilog2(pages->count - pages->held), SUPERP_PAGES_ORDER);
 		page = NULL;
 		if (order)
-			page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
-					   order);
+			page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP | __GFP_NOWARN |
+					   __GFP_NORETRY, order);
 		if (!page) {
 			order = 0;
-			page = alloc_page(GFP_KERNEL);
+			page = alloc_page(GFP_KERNEL_ACCOUNT);
 		}
 		if (!page) {
 			superp_pages_free(pages);

@@ -190,7 +190,7 @@ static int superp_path_init(struct superp_path *path)
 struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
 				    int *err)
 {
-	struct superp_path *path = kzalloc_obj(*path);
+	struct superp_path *path = kzalloc_obj(*path, GFP_KERNEL_ACCOUNT);
 
 	*err = -ENOMEM;
 	if (!path)

@@ -17,7 +17,7 @@ static_assert(sizeof(unsigned long) == sizeof(u64));
  */
 struct maple_tree *superp_range_new(void)
 {
-	struct maple_tree *tree = kmalloc(sizeof(*tree), GFP_KERNEL);
+	struct maple_tree *tree = kmalloc(sizeof(*tree), GFP_KERNEL_ACCOUNT);
 
 	if (tree)
 		mt_init_flags(tree, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
@@ -63,7 +63,7 @@ u32 superp_range_find(struct maple_tree *tree, u64 at)
  */
 int superp_range_insert(struct maple_tree *tree, u64 first, u64 last, u32 value)
 {
-	return mtree_insert_range(tree, first, last, xa_mk_value(value), GFP_KERNEL);
+	return mtree_insert_range(tree, first, last, xa_mk_value(value), GFP_KERNEL_ACCOUNT);
 }
 
 /**
@@ -86,7 +86,8 @@ int superp_range_place(struct maple_tree *tree, u64 min, u64 max, u64 size, u32 
 	/* mtree_alloc_range() returns -EINVAL if @size does not fit between @min and @max. */
 	if (size - 1 > max - min)
 		return -EBUSY;
-	err = mtree_alloc_range(tree, &at, xa_mk_value(value), size, min, max, GFP_KERNEL);
+	err = mtree_alloc_range(tree, &at, xa_mk_value(value), size, min, max,
+				GFP_KERNEL_ACCOUNT);
 	if (!err)
 		*first = at;
 	return err;

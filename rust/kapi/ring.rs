@@ -143,7 +143,7 @@ impl Shared {
         };
         // INVARIANT: `superp_shared_alloc()` passed the reference to the caller, and allocated at
         // least `size` bytes.
-        Ok(Arc::new(Shared { memory, base, size }, GFP_KERNEL)?)
+        Ok(Arc::new(Shared { memory, base, size }, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Size in bytes.

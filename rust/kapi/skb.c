@@ -43,6 +43,19 @@ struct sk_buff *superp_skb_alloc(u32 headroom, u32 linear)
 }
 
 /**
+ * superp_skb_reserve - allocate an empty packet for later use
+ *
+ * Its memory is charged to the memory cgroup of the calling process.
+ *
+ * Context: process; sleeps.
+ * Return: the packet, or NULL.
+ */
+struct sk_buff *superp_skb_reserve(void)
+{
+	return alloc_skb(0, GFP_KERNEL_ACCOUNT);
+}
+
+/**
  * superp_skb_free - free a packet that is dropped
  * @skb: the packet
  *

@@ -38,6 +38,15 @@ impl SkBuff {
         Some(Self(skb))
     }
 
+    /// Allocates an empty packet for later use, charged to the memory cgroup of the calling
+    /// process. `None` without memory. Process context.
+    pub(crate) fn reserve() -> Option<Self> {
+        // SAFETY: `superp_skb_reserve()` has no requirements.
+        let skb = NonNull::new(unsafe { c::superp_skb_reserve() })?;
+        // INVARIANT: `superp_skb_reserve()` passes ownership of a new sk_buff to the caller.
+        Some(Self(skb))
+    }
+
     /// Takes ownership of a packet from C.
     ///
     /// # Safety

@@ -485,6 +485,18 @@ int superp_sock_sndbuf(const struct sock *sk)
 }
 
 /**
+ * superp_sock_uid - user that created the socket
+ * @sk: the socket
+ *
+ * Context: any.
+ * Return: number of the user in the initial user namespace.
+ */
+u32 superp_sock_uid(const struct sock *sk)
+{
+	return __kuid_val(sk_uid(sk));
+}
+
+/**
  * superp_sock_full - whether SO_RCVBUF is full
  * @sk: the socket
  *

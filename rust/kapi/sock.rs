@@ -123,6 +123,12 @@ impl Sock {
         unsafe { bindings::superp_sock_sndbuf(self.as_ptr()) as isize }
     }
 
+    /// The user that created the socket, as the initial user namespace sees it. Any context.
+    pub(crate) fn uid(&self) -> u32 {
+        // SAFETY: `self` is a valid socket.
+        unsafe { bindings::superp_sock_uid(self.as_ptr()) }
+    }
+
     /// Whether SO_RCVBUF is full, so that a message would be refused. Any context.
     pub(crate) fn full(&self) -> bool {
         // SAFETY: `self` is a valid socket.
@@ -293,13 +299,14 @@ impl Drop for RcuSock {
 pub(crate) struct Reserve(Atomic<*mut c_void>);
 
 impl Reserve {
-    /// Allocates an empty buffer. Any context.
+    /// Allocates an empty buffer, charged to the memory cgroup of the calling process. Process
+    /// context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`
     pub(crate) fn new() -> Result<Reserve> {
-        let skb = SkBuff::alloc(0, 0).ok_or(ENOMEM)?;
+        let skb = SkBuff::reserve().ok_or(ENOMEM)?;
         Ok(Reserve(Atomic::new(skb.into_raw().cast())))
     }
 
@@ -446,7 +453,7 @@ pub(crate) unsafe fn create<T: SockState>(
     // SAFETY: By this function's contract `net` is the namespace of the socket, which holds it, and
     // `sk` holds the socket.
     let net = unsafe { Net::from_raw(NonNull::new_unchecked(net)) };
-    match KBox::try_pin_init(T::new(sk, net), GFP_KERNEL) {
+    match KBox::try_pin_init(T::new(sk, net), GFP_KERNEL_ACCOUNT) {
         Ok(state) => state.into_foreign(),
         // CAST: This is how ERR_PTR() encodes an error number.
         Err(e) => e.to_errno() as isize as *mut c_void,

@@ -222,7 +222,7 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 	*err = -EINVAL;
 	if (!port)
 		return NULL;
-	udp = kzalloc_obj(*udp);
+	udp = kzalloc_obj(*udp, GFP_KERNEL_ACCOUNT);
 	*err = -ENOMEM;
 	if (!udp)
 		return NULL;

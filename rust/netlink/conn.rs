@@ -327,7 +327,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
 fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
     let conn_ends = ends(request, encap, &CONN_ATTRS, |attr| request.attr(attr))?;
     let no_remote = || request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing");
-    let mut paths = KVec::with_capacity(PATHS_MAX, GFP_KERNEL)?;
+    let mut paths = KVec::with_capacity(PATHS_MAX, GFP_KERNEL_ACCOUNT)?;
     for nest in request.attrs(SUPERP_A_CONN_PATH) {
         let refuse = |text| Err(request.refuse(Some(nest), EINVAL, text));
         if conn_ends.ifindex.is_some() || conn_ends.mac.is_some() {

@@ -202,7 +202,7 @@ impl Node {
     fn ends(&self, params: &ConnParams) -> Result<KVec<PathEnds>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
         let mut paths: KVec<PathEnds> =
-            KVec::with_capacity(params.paths.len(), GFP_KERNEL).map_err(no_memory)?;
+            KVec::with_capacity(params.paths.len(), GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         for path in params.paths.iter() {
             let ends = self.ends_of(params.encap, path)?;
             let same = |other: &PathEnds| {
@@ -274,7 +274,8 @@ impl Node {
     /// Opens the paths of a new connection, and begins to resolve the peer's Ethernet address.
     fn open_paths(&self, id: &Identity) -> Result<KVec<Path>, Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the connection's paths");
-        let mut paths = KVec::with_capacity(id.paths.len(), GFP_KERNEL).map_err(no_memory)?;
+        let mut paths =
+            KVec::with_capacity(id.paths.len(), GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         for ends in id.paths.iter() {
             let path = Path::new(&*self.live_net()?, &self.path_config(id, ends)).map_err(|e| {
                 Refusal::new(

@@ -99,7 +99,7 @@ impl Node {
                 )
             })?);
         }
-        let port = Arc::new(port, GFP_KERNEL).map_err(|_| ENOMEM);
+        let port = Arc::new(port, GFP_KERNEL_ACCOUNT).map_err(|_| ENOMEM);
         let inserted = port.and_then(|port| self.ports.insert(ifindex, port));
         let unused = self.unused_udp(&mut config);
         drop(config);

@@ -179,7 +179,7 @@ impl Node {
         if let Some(why) = self.loops_back(ifindex, via) {
             return Err(Refusal::new(EINVAL, why));
         }
-        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL).map_err(no_memory)?;
+        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         let old = self.routes.get(address.into());
         for hop in old.iter().flat_map(|route| route.hops.iter()) {
             if (hop.ifindex, hop.via) == (ifindex, via) {
@@ -195,11 +195,11 @@ impl Node {
             path,
             packets: Atomic::new(0),
         };
-        let hop = Arc::new(hop, GFP_KERNEL).map_err(no_memory)?;
+        let hop = Arc::new(hop, GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         if hops.push_within_capacity(hop).is_err() {
             return Err(Refusal::new(ENOSPC, c"the address has 8 next hops already"));
         }
-        let route = Arc::new(Route { hops }, GFP_KERNEL).map_err(no_memory)?;
+        let route = Arc::new(Route { hops }, GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         self.routes
             .store(address.into(), route)
             .map_err(|e| Refusal::new(e, c"no memory for the route"))
@@ -277,7 +277,7 @@ impl Node {
     /// Removes the next hops for which `over` is true. Without memory for a copy of the others it
     /// removes none.
     fn remove_hops(&self, address: u16, route: &Route, over: impl Fn(&Arc<Hop>) -> bool) -> Result {
-        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL)?;
+        let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL_ACCOUNT)?;
         for hop in route.hops.iter().filter(|hop| !over(hop)) {
             let _ = hops.push_within_capacity(hop.clone());
         }
@@ -285,7 +285,7 @@ impl Node {
             self.routes.remove_later(address.into());
             return Ok(());
         }
-        let route = Arc::new(Route { hops }, GFP_KERNEL)?;
+        let route = Arc::new(Route { hops }, GFP_KERNEL_ACCOUNT)?;
         self.routes.store(address.into(), route)
     }
 

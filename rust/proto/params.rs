@@ -135,6 +135,8 @@ params! {
         "Operations put into one packet";
     TAL_TRANSACTION_TIMEOUT, "tal_transaction_timeout", 0, u64::MAX, 0, "10 ns",
         "Longest life of a transaction before the connection is given up; 0 for no limit";
+    TAL_SNDBUF_PER_USER, "tal_sndbuf_per_user", 65_536, 1_099_511_627_776, 268_435_456, "bytes",
+        "Memory of the messages that the sockets of one user, closed ones included, may have waiting";
     CM_PORT, "cm_port", 0, 65_535, 7778, "",
         "Port of the connection manager";
 }

@@ -54,7 +54,7 @@ impl Cq {
                 users: Users::none(),
                 state <- new_spinlock_bh!(State { producer: 0, reserved: 0 }, "superp_cq"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -15,7 +15,7 @@ use kernel::{
     },
 };
 
-use super::{error_of, Ancillary, EndpointInfo, MsgAttrs, MsgMeta, RecvError};
+use super::{error_of, Ancillary, EndpointInfo, MsgAttrs, MsgMeta, RecvError, Sender};
 use crate::{
     kapi::{
         errno::enobufs,
@@ -58,6 +58,8 @@ pub(crate) struct Endpoint {
     process: Process,
     /// Memory that is charged to SO_SNDBUF, in bytes.
     pub(crate) sndbuf_used: Atomic<isize>,
+    /// The same memory is charged to the user, also after the socket is closed.
+    pub(crate) sender: Sender,
     /// Remote memory requests that have not completed.
     pending_requests: Atomic<u32>,
     /// Messages that have not completed.
@@ -70,18 +72,19 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Returns the endpoint of the new socket `sk`. Process context.
-    pub(crate) fn new(sk: ARef<Sock>) -> Result<Arc<Endpoint>> {
+    pub(crate) fn new(sk: ARef<Sock>, sender: Sender) -> Result<Arc<Endpoint>> {
         let endpoint = try_pin_init!(Endpoint {
             sock: RcuSock::new(sk),
             process: Process::current()?,
             sndbuf_used: Atomic::new(0),
+            sender,
             pending_requests: Atomic::new(0),
             pending_messages: Atomic::new(0),
             tx_messages: Atomic::new(0),
             rx_messages: Atomic::new(0),
             names <- new_spinlock_bh!(Names { local: UNSPECIFIED, peer: None }, "superp_names"),
         });
-        Arc::pin_init(endpoint, GFP_KERNEL)
+        Arc::pin_init(endpoint, GFP_KERNEL_ACCOUNT)
     }
 
     /// The process that created the socket.
@@ -208,9 +211,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns a charge, and wakes waiting senders if the sum falls below the limit. Any context up
-    /// to softirq.
+    /// Returns a charge to SO_SNDBUF and to the user, and wakes waiting senders if the sum falls
+    /// below the limit of the socket. Any context up to softirq.
     pub(crate) fn uncharge(&self, bytes: isize) {
+        self.sender.uncharge(bytes);
         let before = self.sndbuf_used.fetch_sub(bytes, Full);
         self.sock.with(|sk, _| {
             let limit = sk.sndbuf();

@@ -31,7 +31,7 @@ impl Page {
             sock: RcuSock::new(sk),
             process: Process::current()?,
         };
-        Ok(Arc::new(page, GFP_KERNEL)?)
+        Ok(Arc::new(page, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The shared page with the doorbell and event bits, which the program maps.

@@ -202,7 +202,7 @@ impl Queue {
                 inflight <- new_spinlock_bh!(inflight, "superp_ring_inflight"),
                 receiving <- new_spinlock_bh!(RqState::new(), "superp_ring_receiving"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         queue.send_cq.users.join();
         if let Some(rq) = &queue.rq {

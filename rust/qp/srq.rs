@@ -61,7 +61,7 @@ impl Srq {
                 eventfd: SetOnce::new(),
                 consumer <- new_spinlock_bh!(0, "superp_srq"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -286,7 +286,7 @@ impl Pool {
         let works = KVVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
             pin_init!(Pool { works <- new_spinlock_bh!(Some(works), "superp_ring_pool") }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -61,7 +61,10 @@ impl<O: Owner> Lookup<'_, O> {
 impl<O: Owner> LocalTable<O> {
     /// Returns an empty table. Process context.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(pin_init!(Self { table <- RcuMap::new() }), GFP_KERNEL)
+        Arc::pin_init(
+            pin_init!(Self { table <- RcuMap::new() }),
+            GFP_KERNEL_ACCOUNT,
+        )
     }
 
     /// Starts lookups for entries that the program has already put in. Because of the cache, a

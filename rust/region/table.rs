@@ -141,7 +141,7 @@ impl<O: Owner> Table<O> {
                 remote_reads: Atomic::new(0),
                 remote_writes: Atomic::new(0),
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
         .map_err(|_| Refusal::new(ENOMEM, c"no memory for the region"))?;
         self.by_key

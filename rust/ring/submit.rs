@@ -111,7 +111,7 @@ impl SendQueue {
                 poll_work <- new_work!("superp_ring_poll"),
                 pool: Pool::new(entries)?,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -70,7 +70,7 @@ parameters_too() {
 	for name in pdl_retrans_time_out pdl_rtx_time_win pdl_rtx_max_pkts pdl_max_rtx \
 		pdl_delayed_ack_time pdl_window_size pdl_conns_per_xpu pdl_receive_win nh_udp_port \
 		nh_num_caddr_bits nh_hop_limit tal_trans_window tal_max_pkt_per_trans \
-		tal_max_ops_per_pkt tal_transaction_timeout cm_port; do
+		tal_max_ops_per_pkt tal_transaction_timeout tal_sndbuf_per_user cm_port; do
 		grep -qx "$name" <<<"$names" || { echo "no parameter $name"; return 1; }
 	done
 }
