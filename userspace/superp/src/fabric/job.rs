@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::out::{Out, Table};
 use clap::{Args, Subcommand};
 use superp_control::manager::{Job, JobSettings, JobSpec, ManagerError};
+use superp_control::Extensions;
 
 #[derive(Subcommand)]
 pub(crate) enum JobVerb {
@@ -61,9 +62,9 @@ pub(crate) struct Settings {
     /// Every packet is another flow to the network.
     #[arg(long)]
     spray: bool,
-    /// Whether the extension opcodes are used; they are if this is left out.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    ext: Option<bool>,
+    /// Whether the extension opcodes are used: true, false or auto, the default: if both ends have them.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    ext: Option<Extensions>,
     /// Traffic Class.
     #[arg(long)]
     tclass: Option<u8>,
