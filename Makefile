@@ -86,9 +86,10 @@ programs_install: programs
 		install -D -m 644 -t $(to)/share/zsh/site-functions $(PROGRAMS)/share/completions/_$$program && \
 		install -D -m 644 -t $(to)/share/fish/vendor_completions.d $(PROGRAMS)/share/completions/$$program.fish || exit; done
 	install -D -m 644 -t $(to)/share/superp/monitoring userspace/monitoring/*
-	install -D -m 644 -t $(to)/share/doc/superp README.md
+	install -D -m 644 -t $(to)/share/doc/superp README.md CONTRIBUTING.md
 	install -D -m 644 -t $(to)/share/doc/superp/Documentation $(wildcard Documentation/*.md Documentation/*.png Documentation/*.svg Documentation/*.json)
 	install -D -m 644 -t $(to)/share/doc/superp/Documentation/netlink/specs Documentation/netlink/specs/superp.yaml
+	install -D -m 644 -t $(to)/share/doc/superp/Documentation/networking Documentation/networking/superp.rst
 	install -D -m 644 -t $(to)/share/doc/libsuperp-dev/examples userspace/libsuperp/examples/*.c
 
 # The source of the module, as dkms wants it.

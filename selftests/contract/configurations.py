@@ -26,7 +26,7 @@ def configurations(draw, base):
         "mtu": st.sampled_from([128, 1024]), "partition": st.sampled_from([0, 7]), "ordered_rx": st.booleans(),
         "ordered_tx": st.booleans(), "start_psn": st.integers(0, 2**32 - 1), "start_xid": st.integers(0, 2**16 - 1),
         "encap": st.sampled_from(["sunh", "udp4"]), "parameters": st.just({"pdl_window_size": 128}),
-        "lite": st.just(False), "ext": st.booleans(),
+        "lite": st.just(False), "ext": st.sampled_from([True, False, "auto"]),
     }  # fmt: skip
     pattern = config["connections"][0]
     config["connections"] = []

@@ -38,7 +38,7 @@ listed() {
 }
 
 # The summary tells of a case that fails what that case printed, and not what the next one did; and of
-# a kernel log with a report what the kernel reported.
+# a kernel log with a report what the kernel reported. A table's name has the kernel that was booted.
 explained() {
 	local folder
 	folder=$(mktemp -d -p ../build/results) && mkdir "$folder/host" "$folder/uml" "$folder/uml/tests" || return 1
@@ -50,16 +50,17 @@ explained() {
 	) >"$folder/uml/tests/a:test.sh.tap" || true
 	echo 'status=1 seconds=1 optional=no' >"$folder/uml/tests/a:test.sh.status"
 	echo 'status=1 seconds=1' >"$folder/uml/run"
-	printf '%s\n' '[ 0.1] Run /init as init process' '[ 0.2] superp: test b/test.sh begins' '[ 0.2] superp: test b/test.sh ends' \
+	printf '%s\n' '[ 0.0] Linux version 7.9.1-test (root@vm) 1' '[ 0.1] Run /init as init process' '[ 0.2] superp: test b/test.sh begins' '[ 0.2] superp: test b/test.sh ends' \
 		'[ 0.3] superp: test a/test.sh begins' '[ 0.4] WARNING: a test' '[ 0.5] by whom' >"$folder/uml/kernel.log"
 	vm/kernel-log-check "$folder/uml" && return 1
 	echo 0 >"$folder/host/cargo.status"
 	: >"$folder/host/cargo.log"
 	vm/in-root lib/summary "/superp/build/results/${folder##*/}" >"$results/summary" || true
 	rm -r "$folder"
-	tap_equal 'uml a/test.sh: the second:     # cause of the second     # status 1' \
-		"$(grep -A 2 '^uml a/test.sh: the second:' "$results/summary" | paste -sd ' ')" 'what is told of a case' &&
-		tap_equal 'uml guest: the kernel log has a report:     a/test.sh: line 5: WARNING: a test     by whom' \
+	tap_equal 'uml (Linux 7.9.1-test), 1 s' "$(grep '^uml (' "$results/summary")" 'the name of the table' &&
+		tap_equal 'uml a/test.sh: the second:     # cause of the second     # status 1' \
+			"$(grep -A 2 '^uml a/test.sh: the second:' "$results/summary" | paste -sd ' ')" 'what is told of a case' &&
+		tap_equal 'uml guest: the kernel log has a report:     a/test.sh: line 6: WARNING: a test     by whom' \
 			"$(grep -A 2 '^uml guest: the kernel log has a report:' "$results/summary" | paste -sd ' ')" 'what is told of the kernel'
 }
 

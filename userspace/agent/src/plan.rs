@@ -6,7 +6,7 @@ use crate::kernel::Snapshot;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use superp_control::{
-    Action, Configuration, Connection, Encap, Object, Outcome, PortEncap, RmaSpace,
+    Action, Configuration, Connection, Encap, Extensions, Object, Outcome, PortEncap, RmaSpace,
 };
 use superp_netlink::{Conn, ConnSpec, Mac, PathSpec};
 
@@ -305,7 +305,7 @@ fn conn_difference(
         ("ordered_tx", is.ordered_tx == conn.ordered_tx),
         ("ordered_rx", is.ordered_rx == conn.ordered_rx),
         ("spray", is.spray == conn.spray),
-        ("ext", is.ext == conn.ext),
+        ("ext", extensions(is) == conn.ext),
         ("lite", is.lite == conn.lite),
         ("partition", is.partition == conn.partition),
         ("tclass", is.tclass == conn.tclass),
@@ -330,6 +330,15 @@ fn conn_difference(
     }
     let changed = was.is_some_and(|was| given(was) != given(conn));
     changed.then(|| "what was given is left open now, or the other way about".to_owned())
+}
+
+/// What the connection was given. With `auto`, what the ends found out is no difference.
+fn extensions(is: &Conn) -> Extensions {
+    if is.ext_auto {
+        Extensions::Auto
+    } else {
+        is.ext.into()
+    }
 }
 
 fn same_paths(conn: &Connection, spec: &ConnSpec, is: &Conn) -> bool {
@@ -399,7 +408,7 @@ pub(crate) fn spec(conn: &Connection) -> ConnSpec {
         ordered_tx: Some(conn.ordered_tx),
         spray: Some(conn.spray),
         ordered_rx: Some(conn.ordered_rx),
-        ext: Some(conn.ext),
+        ext: conn.ext.fixed(),
         lite: Some(conn.lite),
         partition: Some(conn.partition),
         tclass: Some(conn.tclass),

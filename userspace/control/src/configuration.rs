@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! What the manager asks for.
 
+use crate::Extensions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -166,9 +167,10 @@ pub struct Connection {
     /// Every packet takes another path and is another flow to the network; needs `ordered_tx` off.
     #[serde(default)]
     pub spray: bool,
-    /// The extension opcodes; both ends alike.
-    #[serde(default = "yes")]
-    pub ext: bool,
+    /// The extension opcodes: `true`, `false`, or `"auto"`, which uses them if the peer has them. Of
+    /// a lite connection `"auto"` is off, because its packets do not tell.
+    #[serde(default, skip_serializing_if = "Extensions::is_auto")]
+    pub ext: Extensions,
     /// SUPERp-lite: without the packet delivery layer, over SUNH; both ends alike.
     #[serde(default)]
     pub lite: bool,

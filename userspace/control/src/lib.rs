@@ -27,6 +27,7 @@
 #[cfg(feature = "client")]
 mod client;
 mod configuration;
+mod extensions;
 pub mod manager;
 mod number;
 pub mod openapi;
@@ -42,6 +43,7 @@ pub use configuration::{
     Command, Configuration, Configure, Connection, Encap, Node, Path, Port, PortEncap, Reset,
     RmaSpace, Shutdown, Start,
 };
+pub use extensions::Extensions;
 pub use number::Number;
 pub use problem::{Fault, Problem, ProblemKind};
 pub use report::{Report, ReportKind, Reports};

@@ -5,6 +5,24 @@ use super::*;
 use serde_json::{from_value, json, to_value};
 
 #[test]
+fn extensions_are_true_false_or_auto() {
+    for (choice, told) in [
+        (Extensions::Off, json!(false)),
+        (Extensions::On, json!(true)),
+        (Extensions::Auto, json!("auto")),
+    ] {
+        assert_eq!(to_value(choice).unwrap(), told);
+        assert_eq!(from_value::<Extensions>(told.clone()).unwrap(), choice);
+        let word = told.to_string().replace('"', "");
+        assert_eq!(word.parse(), Ok(choice));
+    }
+    for wrong in [json!("true"), json!("on"), json!(1), json!(null)] {
+        let error = from_value::<Extensions>(wrong).unwrap_err().to_string();
+        assert!(error.contains("true, false or \"auto\""), "{error}");
+    }
+}
+
+#[test]
 fn connection_has_the_defaults_of_the_netlink_interface() {
     let least = json!({ "cid": 5, "peer": "10.0.0.2", "peer_cid": 7 });
     let conn: Connection = from_value(least).unwrap();
@@ -13,7 +31,8 @@ fn connection_has_the_defaults_of_the_netlink_interface() {
         (Encap::Sunh, 0, 0)
     );
     assert!(conn.ordered_tx && conn.ordered_rx);
-    assert!(!conn.spray && conn.ext && !conn.lite);
+    assert!(!conn.spray && !conn.lite);
+    assert_eq!(conn.ext, Extensions::Auto);
     assert_eq!((conn.start_psn, conn.start_xid), (0, 0));
     // What was left out stays out, so that a configuration told is the one given.
     let told = to_value(&conn).unwrap();
@@ -23,6 +42,7 @@ fn connection_has_the_defaults_of_the_netlink_interface() {
         "lladdr",
         "paths",
         "hop_limit",
+        "ext",
         "mtu",
         "parameters",
     ] {

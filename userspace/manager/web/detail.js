@@ -7,6 +7,9 @@ import { row } from "./events.js";
 // Events of a connection that are shown.
 const EVENTS = 50;
 
+// What the settings say of the extension opcodes, in words.
+const EXTENSIONS = { true: "on", false: "off", auto: "if both ends have them" };
+
 // Points of the curve of the packets sent.
 const CURVE = 60;
 
@@ -198,7 +201,7 @@ export class Detail {
       ["First packet number", connection.start_psn],
       ["Encapsulation", settings.encap],
       ["Order", `${settings.ordered ? "ordered" : "unordered"}${settings.spray ? ", sprays" : ""}`],
-      ["Extension opcodes", settings.ext ? "on" : "off"],
+      ["Extension opcodes", EXTENSIONS[settings.ext]],
       ["Partition", settings.partition || "none"],
       ["Traffic Class", settings.tclass],
       ...(settings["hop-limit"] === undefined ? [] : [["Hop Limit", settings["hop-limit"]]]),

@@ -8,7 +8,7 @@ use crate::plan::{differences, plan};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use superp_control::{Configuration, Device, LinkState, RmaSpace};
+use superp_control::{Configuration, Device, Extensions, LinkState, RmaSpace};
 use superp_netlink::{
     Conn, ConnSpec, ConnState, Counters, Node, Param, Path, Port, PortEncap, PortState, Refusal,
 };
@@ -33,6 +33,8 @@ struct Fake {
     conns: BTreeMap<u16, ConnSpec>,
     changes: usize,
     refuses: Option<usize>,
+    /// Whether peers turned out to have the extensions.
+    peer_ext: bool,
 }
 
 impl Fake {
@@ -142,8 +144,8 @@ impl Fake {
             ordered_tx: spec.ordered_tx.unwrap(),
             spray: spec.spray.unwrap(),
             ordered_rx: spec.ordered_rx.unwrap(),
-            ext: spec.ext.unwrap(),
-            ext_auto: false,
+            ext: spec.ext.unwrap_or(self.peer_ext),
+            ext_auto: spec.ext.is_none(),
             lite: spec.lite.unwrap(),
             partition: spec.partition.unwrap(),
             tclass: spec.tclass.unwrap(),
@@ -426,6 +428,28 @@ fn undoing_that_fails_is_a_part_changed() {
     assert_eq!(failure.object, Object::Manager);
     kernel = dead.0;
     assert_eq!(kernel.param("pdl_conns_per_xpu"), 9);
+}
+
+#[test]
+fn what_ends_found_out_about_extensions_is_no_difference() {
+    let choices = [Extensions::Off, Extensions::On, Extensions::Auto];
+    for (given, wanted) in choices.iter().flat_map(|a| choices.map(|b| (*a, b))) {
+        let with = |ext: Extensions| {
+            let mut conn = conn(1);
+            conn["ext"] = json!(ext);
+            configuration(&[conn])
+        };
+        for peer_ext in [false, true] {
+            let kernel = Fake {
+                peer_ext,
+                ..configured(&with(given))
+            };
+            let told = differences(&with(wanted), &kernel.snapshot());
+            let differs = ["connection 1 is not as configured: ext differs"];
+            let expected = &differs[..usize::from(given != wanted)];
+            assert_eq!(told, expected, "{given:?}, {wanted:?}, {peer_ext}");
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! Jobs: nodes that share a partition of their own, made and ended while the fabric runs.
 
 use super::Params;
+use crate::Extensions;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -34,9 +35,9 @@ pub struct JobSettings {
     /// Every packet is another flow to the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spray: Option<bool>,
-    /// The extension opcodes are in use.
+    /// The extension opcodes: `true`, `false`, or `"auto"`, the default: if both ends have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ext: Option<bool>,
+    pub ext: Option<Extensions>,
     /// Traffic Class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 255)]

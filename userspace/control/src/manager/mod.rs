@@ -14,7 +14,7 @@ pub use client::{
 };
 pub use jobs::{Job, JobSettings, JobSpec};
 
-use crate::{ConnectionState, NodeState, RmaSpace};
+use crate::{ConnectionState, Extensions, NodeState, RmaSpace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -231,8 +231,8 @@ pub struct Settings {
     pub ordered: bool,
     /// Every packet is another flow to the network.
     pub spray: bool,
-    /// The extension opcodes are in use.
-    pub ext: bool,
+    /// The extension opcodes are in use: `true`, `false`, or `"auto"`, if both ends have them.
+    pub ext: Extensions,
     /// Partition, 0 for any.
     pub partition: u32,
     /// Traffic Class.

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use superp_control::Extensions;
 use toml::Spanned;
 
 /// Parameters, with the places of names and values.
@@ -55,8 +56,8 @@ pub(super) struct Connections {
     pub(super) order: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) spray: Option<Spanned<bool>>,
-    #[serde(default = "yes")]
-    pub(super) ext: bool,
+    #[serde(default)]
+    pub(super) ext: Extensions,
     #[serde(default)]
     pub(super) partition: u32,
     #[serde(default)]
@@ -66,8 +67,4 @@ pub(super) struct Connections {
     pub(super) window: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) parameters: ParamTable,
-}
-
-fn yes() -> bool {
-    true
 }

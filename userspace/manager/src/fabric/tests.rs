@@ -2,6 +2,7 @@
 //! Fabric files, right and wrong.
 
 use super::*;
+use superp_control::Extensions;
 
 const GOOD: &str = r#"
 fabric = "lab"
@@ -69,7 +70,7 @@ fn file_without_mistakes_is_the_fabric() {
     let mesh = &fabric.links[0].settings;
     assert_eq!(
         (mesh.encap, mesh.ext, mesh.ordered),
-        (Encap::Sunh, true, true)
+        (Encap::Sunh, Extensions::On, true)
     );
     assert_eq!(mesh.params["pdl_window_size"], 256);
     assert_eq!(mesh.params["pdl_dead_time"], 2_000_000_000);
@@ -301,7 +302,7 @@ fn each_mistake_has_its_message() {
         (
             "ext = true",
             "ext = \"yes\"",
-            "f.toml:18:7: invalid type: string \"yes\", expected a boolean",
+            "f.toml:18:7: invalid value: string \"yes\", expected true, false or \"auto\"",
             "write a value of the kind that is expected",
         ),
         (

@@ -88,7 +88,7 @@ fn conn() -> ConnRecord {
             encap: Encap::Udp6,
             ordered: false,
             spray: true,
-            ext: true,
+            ext: true.into(),
             partition: 9,
             tclass: 1,
             hop_limit: Some(3),

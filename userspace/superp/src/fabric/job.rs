@@ -4,8 +4,11 @@
 use super::Manager;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
+use crate::words::quantity;
 use clap::{Args, Subcommand};
 use superp_control::manager::{Job, JobSettings, JobSpec, ManagerError};
+use superp_control::Extensions;
+use superp_proto::Param;
 
 #[derive(Subcommand)]
 pub(crate) enum JobVerb {
@@ -61,9 +64,9 @@ pub(crate) struct Settings {
     /// Every packet is another flow to the network.
     #[arg(long)]
     spray: bool,
-    /// Whether the extension opcodes are used; they are if this is left out.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    ext: Option<bool>,
+    /// Whether the extension opcodes are used: true, false or auto, the default: if both ends have them.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    ext: Option<Extensions>,
     /// Traffic Class.
     #[arg(long)]
     tclass: Option<u8>,
@@ -76,7 +79,7 @@ pub(crate) struct Settings {
     /// The same as pdl_window_size.
     #[arg(long)]
     window: Option<u64>,
-    /// A parameter of connections; may be repeated.
+    /// A parameter of connections, as pdl_window_size=64 or pdl_dead_time=2s; may be repeated.
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = parameter)]
     parameters: Vec<(String, u64)>,
 }
@@ -101,10 +104,9 @@ fn parameter(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("write a parameter as NAME=VALUE")?;
-    let value = value
-        .replace('_', "")
-        .parse()
-        .map_err(|_| format!("\"{value}\" is not a number"))?;
+    // The manager refuses a name that is none.
+    let unit = Param::find(name).map_or("", |param| param.unit);
+    let value = quantity(name, &value.replace('_', ""), unit)?;
     Ok((name.to_owned(), value))
 }
 
@@ -192,4 +194,30 @@ fn table(list: &[Job], out: &mut Out) -> Result<(), Failure> {
         ]);
     }
     table.print(out, "no jobs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbers_or_times() {
+        for (text, value) in [
+            ("pdl_dead_time=2s", 2_000_000_000),
+            ("pdl_dead_time=2_000_000_000", 2_000_000_000),
+            ("tal_transaction_timeout=500us", 50_000),
+            ("pdl_window_size=64", 64),
+        ] {
+            let name = text.split('=').next().unwrap_or_default().to_owned();
+            assert_eq!(parameter(text), Ok((name, value)), "{text}");
+        }
+        for (text, why) in [
+            ("pdl_window_size=2s", "the value is a number of packets"),
+            ("pdl_dead_time=2x", "is not a number"),
+            ("pdl_dead_time", "write a parameter as NAME=VALUE"),
+        ] {
+            let told = parameter(text).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
 }
