@@ -3,8 +3,8 @@
  * Early demultiplexing for a UDP port that receives from many peers. A PRE_ROUTING hook gives a
  * datagram the route and the socket of the last datagram of the same peer, if dst_check() says that
  * the route is still valid. IP itself does this only for connected sockets, and for UDP only for
- * the first socket of a hash chain. Netfilter sees each packet as before. Over IPv4 the hook
- * delivers the datagram itself if nothing else looks at input; ip.c does the same for output.
+ * the first socket of a hash chain. Netfilter sees each packet as before. The kernel's switches of
+ * early demultiplexing, net.ipv4.ip_early_demux and net.ipv4.udp_early_demux, turn it off.
  */
 #include <linux/hash.h>
 #include <linux/jiffies.h>
@@ -21,11 +21,9 @@
 #include <net/ip6_route.h>
 #include <net/ip_fib.h>
 #include <net/ipv6.h>
-#include <net/raw.h>
 #include <net/route.h>
 #include <net/sock.h>
 #include <net/udp.h>
-#include <net/xfrm.h>
 
 #include "kapi_demux.h"
 
@@ -109,37 +107,11 @@ static bool superp_demux_matches_port(const struct superp_demux *demux, struct s
 	       pskb_may_pull(skb, headers) && udp_hdr(skb)->dest == demux->port;
 }
 
-/* Whether the packet is a single one, or a burst (burst.c), which the receiver takes apart. */
-static bool superp_demux_gso_ok(const struct sk_buff *skb)
+/* As IP itself decides, of IPv6, too. */
+static bool superp_demux_is_on(const struct net *net)
 {
-	const u32 burst = SKB_GSO_FRAGLIST | SKB_GSO_UDP_TUNNEL_CSUM;
-
-	return !skb_is_gso(skb) || (skb_shinfo(skb)->gso_type & burst) == burst;
-}
-
-static bool superp_demux_policy(struct net *net, struct sk_buff *skb)
-{
-#ifdef CONFIG_XFRM
-	return !__xfrm_check_nopolicy(net, skb, XFRM_POLICY_IN);
-#else
-	return false;
-#endif
-}
-
-/*
- * Whether IP and UDP have nothing left to do with the packet. No LOCAL_IN hook, IPsec policy or raw
- * socket wants to see it. The UDP length covers exactly the packet, and the checksum needs no
- * verification.
- */
-static bool superp_demux_is_plain4(struct net *net, struct sk_buff *skb)
-{
-	const struct hlist_head *raw = &raw_v4_hashinfo.ht[raw_hashfunc(net, IPPROTO_UDP)];
-
-	return skb->pkt_type == PACKET_HOST &&
-	       !rcu_access_pointer(net->nf.hooks_ipv4[NF_INET_LOCAL_IN]) && hlist_empty(raw) &&
-	       !superp_demux_policy(net, skb) && skb_csum_unnecessary(skb) &&
-	       superp_demux_gso_ok(skb) &&
-	       ntohs(udp_hdr(skb)->len) == skb->len - sizeof(struct iphdr);
+	return READ_ONCE(net->ipv4.sysctl_ip_early_demux) &&
+	       READ_ONCE(net->ipv4.sysctl_udp_early_demux);
 }
 
 static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
@@ -148,10 +120,9 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 	const u32 headers = sizeof(struct iphdr) + sizeof(struct udphdr);
 	const struct superp_demux_entry *entry;
 	struct superp_demux *demux = priv;
-	struct sock *sk = demux->sk4;
 	struct dst_entry *dst;
 
-	if (ip_hdr(skb)->ihl != 5 || ip_is_fragment(ip_hdr(skb)) ||
+	if (!superp_demux_is_on(state->net) || ip_hdr(skb)->ihl != 5 || ip_is_fragment(ip_hdr(skb)) ||
 	    !superp_demux_matches_port(demux, skb, ip_hdr(skb)->protocol, headers) ||
 	    fib4_has_custom_rules(state->net))
 		return NF_ACCEPT;
@@ -159,18 +130,9 @@ static unsigned int superp_demux_hook4(void *priv, struct sk_buff *skb,
 	if (!superp_demux_match4(entry, skb))
 		return NF_ACCEPT;
 	dst = dst_check(entry->dst, entry->cookie);
-	if (!dst)
-		return NF_ACCEPT;
-	if (!superp_demux_is_plain4(state->net, skb)) {
-		superp_demux_set_dst(skb, dst, sk);
-		return NF_ACCEPT;
-	}
-	/* All that remains of IP and UDP is to count the packet. */
-	__IP_INC_STATS(state->net, IPSTATS_MIB_INDELIVERS);
-	__UDP_INC_STATS(state->net, UDP_MIB_INDATAGRAMS);
-	__skb_pull(skb, sizeof(struct iphdr));
-	demux->deliver(sk, skb);
-	return NF_STOLEN;
+	if (dst)
+		superp_demux_set_dst(skb, dst, demux->sk4);
+	return NF_ACCEPT;
 }
 
 static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
@@ -181,7 +143,8 @@ static unsigned int superp_demux_hook6(void *priv, struct sk_buff *skb,
 	struct superp_demux *demux = priv;
 	struct dst_entry *dst;
 
-	if (!superp_demux_matches_port(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
+	if (!superp_demux_is_on(state->net) ||
+	    !superp_demux_matches_port(demux, skb, ipv6_hdr(skb)->nexthdr, headers) ||
 	    fib6_has_custom_rules(state->net))
 		return NF_ACCEPT;
 	entry = rcu_dereference(*superp_demux_slot6(demux, skb));
@@ -269,17 +232,15 @@ void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb)
  * @port: the UDP port, in host byte order
  * @sk4: IPv4 socket of the port
  * @sk6: IPv6 socket of the port, or NULL
- * @deliver: consumes a packet for @sk4 whose data begins with the UDP header
  *
  * Context: process.
  * Return: 0 or a negative errno.
  */
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,
-		       struct sock *sk6, int (*deliver)(struct sock *sk, struct sk_buff *skb))
+		       struct sock *sk6)
 {
 	int err;
 
-	demux->deliver = deliver;
 	demux->sk4 = sk4;
 	demux->sk6 = sk6;
 	demux->port = htons(port);
@@ -340,7 +301,7 @@ void superp_demux_free(struct superp_demux *demux)
 #else
 
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,
-		       struct sock *sk6, int (*deliver)(struct sock *sk, struct sk_buff *skb))
+		       struct sock *sk6)
 {
 	return 0;
 }

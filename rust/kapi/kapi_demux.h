@@ -17,7 +17,6 @@ struct superp_demux_entry;
  * @net: the network namespace; NULL unless started
  * @sk4: IPv4 socket of the port
  * @sk6: IPv6 socket of the port, or NULL
- * @deliver: consumes a packet for @sk4 whose data begins with the UDP header
  * @port: the UDP port
  * @ops: PRE_ROUTING hooks, which see packets before IP routes them
  * @entries: the routes, by a hash of the peer's address
@@ -26,7 +25,6 @@ struct superp_demux {
 	struct net *net;
 	struct sock *sk4;
 	struct sock *sk6;
-	int (*deliver)(struct sock *sk, struct sk_buff *skb);
 	__be16 port;
 #ifdef CONFIG_NETFILTER
 	struct nf_hook_ops ops[2];
@@ -35,7 +33,7 @@ struct superp_demux {
 };
 
 int superp_demux_start(struct superp_demux *demux, struct net *net, u16 port, struct sock *sk4,
-		       struct sock *sk6, int (*deliver)(struct sock *sk, struct sk_buff *skb));
+		       struct sock *sk6);
 void superp_demux_stop(struct superp_demux *demux);
 void superp_demux_free(struct superp_demux *demux);
 void superp_demux_learn(struct superp_demux *demux, const struct sk_buff *skb);

@@ -17,7 +17,6 @@
 #include <net/udp_tunnel.h>
 
 #include "kapi_burst.h"
-#include "kapi_ip.h"
 #include "kapi_route.h"
 #include "kapi_run.h"
 #include "path.h"
@@ -536,7 +535,7 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb,
 	ip->saddr = saddr;
 	ip->daddr = daddr;
 	ip_select_ident_segs(path->net, skb, NULL, skb_shinfo(skb)->gso_segs ? : 1);
-	return superp_ip_output4(path->net, skb);
+	return ip_local_out(path->net, NULL, skb);
 }
 
 static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,

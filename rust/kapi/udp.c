@@ -130,7 +130,7 @@ static void superp_udp_rcv_burst(struct superp_udp_port *udp, struct sk_buff *sk
 }
 
 /*
- * encap_rcv() of the sockets; the demux hook calls it, too. Called under RCU. The checksum has been
+ * encap_rcv() of the sockets. Called under RCU. The checksum has been
  * verified, and the length of the packet is that in the UDP header.
  */
 static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
@@ -239,8 +239,7 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 		*err = 0;
 	if (*err)
 		goto fail;
-	*err = superp_demux_start(&udp->demux, net, port, udp->v4->sk, udp->v6 ? udp->v6->sk : NULL,
-				  superp_udp_rcv);
+	*err = superp_demux_start(&udp->demux, net, port, udp->v4->sk, udp->v6 ? udp->v6->sk : NULL);
 	if (*err)
 		goto fail;
 	return udp;

@@ -72,6 +72,21 @@ each() {
 	tap_equal "$arrived" "$asked" "of $arrived datagrams"
 }
 
+# The kernel's switches of early demultiplexing, for IPv6, too.
+switched_off() {
+	local arrived asked node status=0
+	for node in "$nodeA" "$nodeB"; do
+		on "$node" sysctl -qw "net.ipv4.$1=0" || return 1
+	done
+	read -r arrived asked <<<"$(found)"
+	[ "$arrived" -gt 30 ] || { echo "$arrived datagrams"; return 1; }
+	tap_equal "$arrived" "$asked" "of $arrived datagrams" || status=1
+	for node in "$nodeA" "$nodeB"; do
+		on "$node" sysctl -qw "net.ipv4.$1=1" || return 1
+	done
+	return "$status"
+}
+
 sent_again() { [ "$(retransmits "$nodeA" "$cid")" -gt "$1" ]; }
 
 # held COMMAND…: while it is done to the second node no datagram gets there; "undo" goes before it for the reverse.
@@ -134,6 +149,9 @@ for way in udp4 udp6; do
 	for hook in prerouting input; do
 		tap_case "$way: a rule in $hook drops datagrams" held filter "$hook"
 		tap_case "$way: with one that lets them pass, routes are looked up once" passed "$hook"
+	done
+	for switch in ip_early_demux udp_early_demux; do
+		tap_case "$way: without $switch each is looked up" switched_off "$switch"
 	done
 	cid=$((cid + 1))
 done
