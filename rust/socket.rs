@@ -31,7 +31,6 @@ use crate::{
         uapi,
     },
     node::Node,
-    params,
     proto::wire::AtomicKind,
     qp::{
         work::{self, Local, Request, UnpostedWork, WorkOp},
@@ -346,7 +345,7 @@ impl Socket {
     /// Nothing is charged then.
     fn charge_user(&self, memory: isize) -> Result<isize> {
         let endpoint = self.endpoint();
-        let limit = self.node.param_get(params::SNDBUF_PER_USER);
+        let limit = self.node.param_get(crate::params::SNDBUF_PER_USER);
         let limit = isize::try_from(limit).unwrap_or(isize::MAX);
         if endpoint.sender.charge(memory, limit) {
             return Ok(memory);

@@ -71,7 +71,7 @@ class Bench:
         self.rounds = 1 if smoke else 7
         # Milliseconds of a measurement.
         self.ms = 20 if smoke else 400
-        self.nodes = Nodes(bursts=False)
+        self.nodes = Nodes(bursts=True)
         self.a, self.b = self.nodes.name[1], self.nodes.name[2]
         self.servers = []
         # Packets that each connection has sent again so far, at both ends.
