@@ -125,6 +125,19 @@ impl Resources {
         self.params.get(id)
     }
 
+    /// The code of which a peer is told that an access to memory was refused with `code`. Unless
+    /// `tal_error_detail` is set it does not say why: a peer that guesses addresses would learn
+    /// which keys there are. Any context.
+    pub(crate) fn told_to_peer(&self, code: Code) -> Code {
+        let hidden =
+            code.major == Code::ACCESS.major && self.params.get(params::ERROR_DETAIL) == 0;
+        if hidden {
+            Code::ACCESS
+        } else {
+            code
+        }
+    }
+
     /// Sets a parameter. The caller has checked the range and holds `Node::config`. Process
     /// context.
     pub(crate) fn param_set(&self, id: ParamId, value: u64) {

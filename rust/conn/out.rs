@@ -536,11 +536,14 @@ impl Conn {
     ) -> Result<(&'a Region, u64), BuildError> {
         let region = region_cache
             .at(self.resources.regions(), address)
-            .ok_or(BuildError::Reply(Code::ACCESS_KEY))?;
+            .ok_or(Code::ACCESS_KEY);
         let partition = self.identity.partition;
-        let offset = region
-            .remote_offset(address, len.into(), region::REMOTE_READ, partition)
-            .map_err(BuildError::Reply)?;
-        Ok((region, offset))
+        region
+            .and_then(|region| {
+                let access = region::REMOTE_READ;
+                let offset = region.remote_offset(address, len.into(), access, partition)?;
+                Ok((region, offset))
+            })
+            .map_err(|code| BuildError::Reply(self.resources.told_to_peer(code)))
     }
 }

@@ -45,10 +45,11 @@ struct RxOwner<'a> {
 }
 
 impl RxOwner<'_> {
-    /// Counts and reports an access that is refused with `code`.
+    /// Counts and reports an access that is refused with `code`. Returns the code for the peer.
     fn violation(&mut self, code: Code, address: u64, length: u32) -> Code {
+        let told = self.conn.resources.told_to_peer(code);
         if self.is_run {
-            return code;
+            return told;
         }
         count(&mut self.stats.access_violations, 1);
         self.conn.resources.notify(Event::Violation {
@@ -58,7 +59,7 @@ impl RxOwner<'_> {
             address,
             length,
         });
-        code
+        told
     }
 
     fn meta(&self) -> MsgMeta {
@@ -149,7 +150,7 @@ impl RxOwner<'_> {
         } = message;
         let region = self.conn.resources.regions().get(key);
         if !region.is_some_and(|region| region.is_of(&qp)) {
-            return Err(Code::ACCESS_KEY);
+            return Err(self.conn.resources.told_to_peer(Code::ACCESS_KEY));
         }
         let placed = Ancillary::Placed {
             key,
@@ -352,7 +353,7 @@ impl Owner for RxOwner<'_> {
             self.violation(code, address, len)
         })?;
         // Every region with this right has an owner, a socket.
-        let qp = region.owner().ok_or(Code::ACCESS_PERMISSION)?;
+        let qp = region.owner().ok_or(Code::ACCESS)?;
         match self.rx.context_slot(xid) {
             Some(Some(message)) if message.key == key && Arc::ptr_eq(&message.qp, qp) => {}
             Some(Some(_)) => return Err(Code::MALFORMED),

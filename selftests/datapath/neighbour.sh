@@ -20,7 +20,7 @@ transfers() {
 }
 
 # Unit of time, seconds. For more than that, on a busy machine, there may be no packet.
-case $SUPERP_HOME in uml) unit=2 ;; *) unit=3 ;; esac
+case $SUPERP_HOME in uml) unit=2 ;; debug) unit=6 ;; *) unit=3 ;; esac
 
 # Entries age in 0.25 to 0.75 units; one unit after the next packet they are asked for, and given up after three
 # probes in 0.3 units.

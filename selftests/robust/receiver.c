@@ -54,10 +54,11 @@ int main(int argc, char **argv)
 	while (poll(&input, 1, 0) == 0) {
 		if (!cq_wait(&cq, &completion, 100))
 			continue;
-		printf("%u %u\n", completion.major, completion.length);
-		fflush(stdout);
+		/* Before its peer is told, who may send at once. */
 		if (!rq_put(&qp, &entry))
 			errx(1, "no place for a receive entry");
+		printf("%u %u\n", completion.major, completion.length);
+		fflush(stdout);
 	}
 	return 0;
 }

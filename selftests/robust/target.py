@@ -463,6 +463,43 @@ def bad_sends(way):
     p.alive()
 
 
+def refusals_look_the_same(way):
+    """What is wrong with an access to memory is told to nobody who guesses addresses [proto 5]."""
+    nodes.superp(1, "param", "set", "tal_error_detail", "0")
+    p = peer(way)
+    answers = {}
+
+    def refused(what, opcode, body):
+        p.send(opcode, body, num_ops=1)
+        answers[what] = p.answer(f"error of {what}", lambda a: a.error() and a.xid == p.xid).body
+        p.xid += 1
+
+    block = b"\x99" * 32
+    with p.region(4096, "rw") as region, p.region(4096, "r") as readable, p.region(4096, "w") as writable, \
+            p.region(4096, "s") as context:  # fmt: skip
+        absent = region.address ^ 1 << 63
+        for what, address in (
+            ("no region", absent), ("one byte behind", region.address + 4096 - 31), ("behind", region.address + 4096),
+            ("one byte before", region.address - 1), ("no right", readable.address),
+        ):  # fmt: skip
+            refused(f"write, {what}", WRITE, write_op(address) + block)
+        for what, address in (
+            ("no region", absent), ("one byte behind", region.address + 4096 - 31), ("no right", writable.address),
+        ):  # fmt: skip
+            refused(f"read, {what}", READ, read_op(address, 32))
+        for what, key, offset in (
+            ("no region", context.key ^ 1 << 23, 0), ("behind", context.key, 4096), ("no right", region.key, 0),
+        ):  # fmt: skip
+            refused(f"send, {what}", SEND, send_op(key, offset) + block)
+        for memory in region, readable, context:
+            same(memory.bytes(), bytes(4096), "memory")
+    kinds = set(answers.values())
+    assert len(kinds) == 1, "\n".join(f"{what}: {answer.hex(' ')}" for what, answer in answers.items())
+    same(kinds.pop(), error_op(3, 0), "the refusal")
+    same(p.stat("access-violations"), len(answers), "refusals that the node has counted")
+    nodes.superp(1, "param", "set", "tal_error_detail", "1")
+
+
 def unfinished_send():
     """Released before the last packet: an error, and nobody is told."""
     p = peer()
@@ -771,6 +808,7 @@ try:
         results.case(f"{way}: an immediate of a write comes once, as an empty message", told, way)
         results.case(f"{way}: Sends go into their receive context", sends, way)
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
+        results.case(f"{way}: refusals look the same", refusals_look_the_same, way)
         results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)
     results.case("a region's rights hold", rights_and_partition)
     results.case("a receive context that is released in the middle of a message", unfinished_send)
