@@ -37,21 +37,60 @@ served() {
 	rm -f /tmp/served
 	"${from_terminal[@]}" "$nodeB" superp perf serve >/tmp/served 2>&1 & serve=$!
 	nodes_wait 10 test -s /tmp/served || return 1
-	interrupted_client "$@" || status=1
+	interrupted_client_of perf "$@" || status=1
 	kill -INT "$serve"
 	nodes_wait 5 ended "$serve" || status=1
 	wait "$serve" || status=1
 	nothing_left || status=1
 	return "$status"
 }
-interrupted_client() {
+interrupted_client_of() {
 	local client status=0
-	"${from_terminal[@]}" "$nodeA" superp perf "$@" >/tmp/said 2>&1 & client=$!
+	"${from_terminal[@]}" "$nodeA" superp "$@" >/tmp/said 2>&1 & client=$!
 	a_while
 	kill -INT "$client"
 	nodes_wait 5 ended "$client" || { cat /tmp/said; kill -KILL "$client"; return 1; }
 	wait "$client" || status=$?
 	case $status in 0 | 130) ;; *) echo "status $status"; cat /tmp/said; return 1 ;; esac
+}
+
+# moved OPERATION: a transfer to or from "superp xfer serve" over a link that is too slow for it.
+moved() {
+	local serve status=0 remote
+	"${from_terminal[@]}" "$nodeB" superp -j xfer serve --size 16M --qpn 77 >/tmp/served 2>&1 & serve=$!
+	nodes_wait 10 grep -q ready /tmp/served || return 1
+	remote=$(jq -r .remote /tmp/served)
+	nodes_netem "$nodeA" rate 1mbit
+	nodes_netem "$nodeB" rate 1mbit
+	case $1 in
+	send) set -- send 10.23.0.2 --qpn 77 --length 1M --count 8 ;;
+	*) set -- "$1" 10.23.0.2 --remote "$remote" --length 16M ;;
+	esac
+	interrupted_client_of xfer "$@" || status=1
+	nodes_netem "$nodeA"
+	nodes_netem "$nodeB"
+	kill -INT "$serve"
+	nodes_wait 5 ended "$serve" || status=1
+	wait "$serve" || true
+	nothing_left || status=1
+	return "$status"
+}
+# It waits for answers.
+unanswered() {
+	local status=0
+	nodes_netem "$nodeA" loss 100%
+	interrupted "$nodeA" a_while superp doctor 10.23.0.2 -W 60 || status=1
+	nodes_netem "$nodeA"
+	return "$status"
+}
+# It waits for commands.
+batch_waits() {
+	mkfifo /tmp/commands
+	sleep 1000 >/tmp/commands & local holds=$!
+	interrupted "$nodeA" a_while sh -c 'exec superp batch </tmp/commands'
+	local status=$?
+	kill "$holds"
+	return "$status"
 }
 
 nodes_up 9000
@@ -62,6 +101,12 @@ tap_case "superp xfer serve" interrupted "$nodeB" 'test -s /tmp/said' superp xfe
 tap_case "superp ping" interrupted "$nodeA" 'test -s /tmp/said' superp ping 10.23.0.2
 tap_case "superp events" interrupted "$nodeA" a_while superp events
 tap_case "superp connect, which waits for its peer" interrupted "$nodeA" a_while superp connect 10.23.0.77
+tap_case "superp doctor, whose peer does not answer" unanswered
+tap_case "superp batch" batch_waits
+tap_case "superp run" interrupted "$nodeA" a_while superp run -- sleep 1000
+for operation in write read send; do
+	tap_case "superp xfer $operation" moved "$operation"
+done
 for kind in 'write bw' 'read lat' 'send rate'; do
 	read -ra words <<<"$kind"
 	tap_case "superp perf $kind" served "${words[@]}" 10.23.0.2 --duration 60

@@ -37,6 +37,7 @@ for address in 127.0.0.1 ::1; do
 		tap_case "$operation, $address" moves "$operation" "$address"
 	done
 done
+tap_case "round trips to localhost" answers localhost
 kill "$server"
 wait "$server" || true
 tap_end
