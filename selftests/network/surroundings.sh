@@ -107,24 +107,29 @@ start() { on "$1" superp conn start "$cid"; }
 
 # Addresses on lo, over two links. Nothing goes over one without a carrier, as routing daemons have it.
 several_next_hops() {
-	local node number other
+	local node number other net=10.25.0. first=10.23.0. own=10.99.9. family=ipv4 link=24 host=32
+	[ "$way" = udp4 ] || net=fd25:: first=fd23:: own=fd99:: family=ipv6 link=64 host=128
 	nodes_down && nodes_up 9000 || return 1
 	ip link add eth1 netns "$nodeA" type veth peer name eth1 netns "$nodeB" || return 1
 	for number in 1 2; do
 		node=$nodeA other=2
 		[ "$number" = 1 ] || node=$nodeB other=1
-		ip -n "$node" address add "10.25.0.$number/24" dev eth1 && ip -n "$node" link set eth1 mtu 9000 up || return 1
-		ip -n "$node" address add "10.99.9.$number/32" dev lo || return 1
-		on "$node" sysctl -q net.ipv4.conf.eth{0,1}.ignore_routes_with_linkdown=1 || return 1
-		ip -n "$node" route add "10.99.9.$other/32" nexthop via "10.23.0.$other" nexthop via "10.25.0.$other" || return 1
+		ip -n "$node" link set eth1 mtu 9000 up || return 1
+		ip -n "$node" address add "$net$number/$link" dev eth1 nodad && ip -n "$node" address add "$own$number/$host" dev lo || return 1
+		on "$node" sysctl -q "net.$family".conf.eth{0,1}.ignore_routes_with_linkdown=1 || return 1
+	done
+	for number in 1 2; do
+		node=$nodeA other=2
+		[ "$number" = 1 ] || node=$nodeB other=1
+		ip -n "$node" route add "$own$other/$host" nexthop via "$first$other" nexthop via "$net$other" || return 1
 	done
 	ports_up && on "$nodeA" superp dev add eth1 && on "$nodeB" superp dev add eth1 || return 1
 	cid=$((cid + 1))
-	on "$nodeA" superp conn add "$cid" peer 10.99.9.2 peer-cid "$cid" encap udp4 local 10.99.9.1 ext on || return 1
-	on "$nodeB" superp conn add "$cid" peer 10.99.9.1 peer-cid "$cid" encap udp4 local 10.99.9.2 ext on || return 1
-	both start && moves 10.99.9.2 50 || return 1
+	on "$nodeA" superp conn add "$cid" peer "${own}2" peer-cid "$cid" encap "$way" local "${own}1" ext on || return 1
+	on "$nodeB" superp conn add "$cid" peer "${own}1" peer-cid "$cid" encap "$way" local "${own}2" ext on || return 1
+	both start && moves "${own}2" 50 || return 1
 	# A link that goes takes nothing along.
-	under 10.99.9.2 ip -n "$nodeA" link set eth1 down
+	under "${own}2" ip -n "$nodeA" link set eth1 down
 }
 
 # filter NODE VERDICT: what it does to datagrams that come in for SUPERp.
@@ -295,7 +300,9 @@ for way in sunh udp4 udp6; do
 	tap_case "$way: MACsec, MTU 1500" macsec 1500
 done
 for way in sunh udp6; do tap_case "$way: link-local addresses" link_local; done
-tap_case "udp4: addresses on lo, two next hops, one of which goes" several_next_hops
+for way in udp4 udp6; do
+	tap_case "$way: addresses on lo, two next hops, one of which goes" several_next_hops
+done
 for way in udp4 udp6; do
 	for verdict in drop reject; do tap_case "$way: a packet filter's $verdict for a second" filtered; done
 	tap_case "$way: IPsec" ipsec 9000
