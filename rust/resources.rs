@@ -129,8 +129,7 @@ impl Resources {
     /// `tal_error_detail` is set it does not say why: a peer that guesses addresses would learn
     /// which keys there are. Any context.
     pub(crate) fn told_to_peer(&self, code: Code) -> Code {
-        let hidden =
-            code.major == Code::ACCESS.major && self.params.get(params::ERROR_DETAIL) == 0;
+        let hidden = code.major == Code::ACCESS.major && self.params.get(params::ERROR_DETAIL) == 0;
         if hidden {
             Code::ACCESS
         } else {

@@ -15,6 +15,7 @@ int superp_nl_register(void);
 void superp_nl_unregister(void);
 
 struct net *superp_nl_net(const struct genl_info *info);
+bool superp_nl_may_administer(const struct genl_info *info);
 const struct genl_info *superp_nl_dump_info(struct netlink_callback *cb);
 u64 *superp_nl_dump_position(struct netlink_callback *cb);
 

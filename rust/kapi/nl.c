@@ -3,6 +3,7 @@
  * Generic netlink: access to messages and attributes for the handlers, which are Rust (nl.rs), and
  * queries of devices for their replies. superp-nl-gen.c has the generated policies and operations.
  */
+#include <linux/capability.h>
 #include <linux/inetdevice.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -62,6 +63,20 @@ void superp_nl_unregister(void)
 struct net *superp_nl_net(const struct genl_info *info)
 {
 	return genl_info_net(info);
+}
+
+/**
+ * superp_nl_may_administer - whether the caller may administer the namespace of a request
+ * @info: the request, or that of a dump
+ *
+ * For what is only shown: who gets the answer is asked, not who opened the socket.
+ *
+ * Context: process.
+ * Return: whether it has CAP_NET_ADMIN there.
+ */
+bool superp_nl_may_administer(const struct genl_info *info)
+{
+	return ns_capable_noaudit(genl_info_net(info)->user_ns, CAP_NET_ADMIN);
 }
 
 /**

@@ -66,6 +66,12 @@ impl<'a> Request<'a> {
         unsafe { Net::from_raw(net) }
     }
 
+    /// Whether the caller has `CAP_NET_ADMIN` in the namespace. Process context.
+    pub(crate) fn may_administer(self) -> bool {
+        // SAFETY: By the type invariant the pointer is a valid request.
+        unsafe { c::superp_nl_may_administer(self.0.as_ptr()) }
+    }
+
     /// The attributes of type `attr`, in order.
     pub(crate) fn attrs(self, attr: u32) -> impl Iterator<Item = Attr<'a>> {
         let mut last = ptr::null();

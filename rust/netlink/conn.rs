@@ -69,8 +69,9 @@ fn put_ends(msg: &mut Message<'_>, net: &Net, ends: &PathEnds, attrs: &EndsAttrs
     ends.mac.map_or(Ok(()), |mac| msg.put(attrs.lladdr, &mac))
 }
 
-/// Puts a connection into `msg`, with its counters if `stats` is set.
-fn put(msg: &mut Message<'_>, net: &Net, conn: &Conn, stats: bool) -> Result {
+/// Puts a connection into `msg` for `request`, with its counters if `stats` is set.
+fn put(msg: &mut Message<'_>, request: Request<'_>, conn: &Conn, stats: bool) -> Result {
+    let net = request.net();
     let info = conn.info();
     let id = conn.identity();
     msg.put_u16(SUPERP_A_CONN_LOCAL_CID, id.cid)?;
@@ -106,8 +107,11 @@ fn put(msg: &mut Message<'_>, net: &Net, conn: &Conn, stats: bool) -> Result {
     msg.put_u8(SUPERP_A_CONN_HOP_LIMIT, id.hop_limit)?;
     msg.put_u32(SUPERP_A_CONN_FLOW_LABEL, id.flow_label)?;
     msg.put_u32(SUPERP_A_CONN_MTU, id.config.mtu)?;
-    msg.put_u32(SUPERP_A_CONN_START_PSN, info.config.start_psn)?;
-    msg.put_u16(SUPERP_A_CONN_START_XID, info.config.start_xid)?;
+    // Who knows them can forge packets.
+    if request.may_administer() {
+        msg.put_u32(SUPERP_A_CONN_START_PSN, info.config.start_psn)?;
+        msg.put_u16(SUPERP_A_CONN_START_XID, info.config.start_xid)?;
+    }
     for param in (0..).map_while(params::nth) {
         if let Some(value) = params::config_get(&id.config, param) {
             msg.nest(SUPERP_A_CONN_PARAM, |msg| {
@@ -209,7 +213,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
     let conn = node
         .conn(cid.into())
         .ok_or_else(|| request.refuse(Some(at), ENOENT, c"no connection with this local-cid"))?;
-    request.reply(|msg| put(msg, request.net(), &conn, stats))
+    request.reply(|msg| put(msg, request, &conn, stats))
 }
 
 /// conn-get of all connections.
@@ -222,7 +226,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
             let (cid, conn) = node.conns(u32::try_from(from).ok()?)?;
             Some((cid.into(), conn))
         },
-        |msg, conn| put(msg, request.net(), conn, stats),
+        |msg, conn| put(msg, request, conn, stats),
     )
 }
 

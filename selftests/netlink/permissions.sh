@@ -24,6 +24,14 @@ looking_is_allowed() {
 	nobody superp stats >/dev/null
 }
 
+# Who knows where the numbers of packets begin can forge them.
+first_numbers() {
+	tap_equal 'null null' "$(nobody superp -j conn show 64 | jq -r '.[0] | "\(.["start-psn"]) \(.["start-xid"])"')" 'what a user sees' || return 1
+	tap_equal null "$(nobody superp -j conn show | jq -r '.[0]["start-psn"]')" 'what a user sees of all' || return 1
+	nobody superp conn show 64 | grep -x 'start  *shown to administrators' || return 1
+	tap_equal '0 0' "$(on "$nodeA" superp -j conn show 64 | jq -r '.[0] | "\(.["start-psn"]) \(.["start-xid"])"')" 'what root sees'
+}
+
 # refused COMMAND…: with the errno and the hint.
 refused() {
 	tap_refused "Operation not permitted" nobody superp "$@" || return 1
@@ -70,6 +78,7 @@ ports_up
 connect sunh 64
 on "$nodeA" superp route add 4 dev eth0 lladdr 02:00:00:00:00:04
 tap_case "everyone may look" looking_is_allowed
+tap_case "first numbers of packets are shown to administrators" first_numbers
 tap_case "changing the node" refused node set cm-address fd23::9
 tap_case "adding a port" refused dev add lo
 tap_case "removing a port" refused dev del eth0

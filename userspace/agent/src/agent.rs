@@ -395,8 +395,8 @@ impl Agent {
                 .iter_mut()
                 .flat_map(|config| &mut config.connections);
             for configured in all.filter(|configured| configured.cid == cid) {
-                configured.start_psn = body.start_psn.unwrap_or(conn.start_psn);
-                configured.start_xid = body.start_xid.unwrap_or(conn.start_xid);
+                configured.start_psn = body.start_psn.or(conn.start_psn).unwrap_or_default();
+                configured.start_xid = body.start_xid.or(conn.start_xid).unwrap_or_default();
             }
             self.keep(kept)?;
             if let Err(error) = client.reset_conn(cid, body.start_psn, body.start_xid) {
@@ -595,8 +595,8 @@ fn connection(conn: Conn) -> ConnectionStatus {
         state: connection_state(conn.state),
         cause: conn.cause,
         mtu: conn.mtu,
-        start_psn: conn.start_psn,
-        start_xid: conn.start_xid,
+        start_psn: conn.start_psn.unwrap_or_default(),
+        start_xid: conn.start_xid.unwrap_or_default(),
         paths: conn.paths.into_iter().map(path).collect(),
         counters: conn.stats.map(|stats| stats.0.into_iter().collect()),
     }

@@ -315,8 +315,8 @@ fn conn_difference(
             conn.flow_label.is_none_or(|label| is.flow_label == label),
         ),
         ("mtu", conn.mtu.is_none_or(|mtu| is.mtu == mtu)),
-        ("start_psn", is.start_psn == conn.start_psn),
-        ("start_xid", is.start_xid == conn.start_xid),
+        ("start_psn", is.start_psn == Some(conn.start_psn)),
+        ("start_xid", is.start_xid == Some(conn.start_xid)),
     ];
     if let Some((member, _)) = compare.iter().find(|(_, same)| !same) {
         return Some(format!("{member} differs"));

@@ -93,10 +93,12 @@ pub struct Conn {
     pub flow_label: u32,
     /// Largest packet, bytes from the packet delivery header.
     pub mtu: u32,
-    /// First packet sequence number.
-    pub start_psn: u32,
-    /// First transaction id.
-    pub start_xid: u16,
+    /// First packet sequence number. Only administrators of the network namespace are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_psn: Option<u32>,
+    /// First transaction id. Only administrators of the network namespace are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_xid: Option<u16>,
     /// Its parameters.
     pub params: Counters,
     /// Its state.
@@ -147,8 +149,8 @@ impl Conn {
             hop_limit: o.int(conn::HOP_LIMIT).unwrap_or(0),
             flow_label: o.int(conn::FLOW_LABEL).unwrap_or(0),
             mtu: o.int(conn::MTU).unwrap_or(0),
-            start_psn: o.int(conn::START_PSN).unwrap_or(0),
-            start_xid: o.int(conn::START_XID).unwrap_or(0),
+            start_psn: o.int(conn::START_PSN),
+            start_xid: o.int(conn::START_XID),
             params: Counters::from_nests(o.0, conn::PARAM, conn_param::NAME, conn_param::VALUE),
             state: o.need(state, "connection of unknown state")?,
             cause: o.text(conn::CAUSE),
@@ -341,7 +343,10 @@ mod tests {
         assert!(conn.ordered_tx && !conn.ordered_rx && conn.ext && !conn.ext_auto);
         assert_eq!((conn.partition, conn.tclass, conn.hop_limit), (7, 0x2b, 15));
         assert_eq!((conn.flow_label, conn.mtu), (0xabc, 1484));
-        assert_eq!((conn.start_psn, conn.start_xid), (u32::MAX, u16::MAX));
+        assert_eq!(
+            (conn.start_psn, conn.start_xid),
+            (Some(u32::MAX), Some(u16::MAX))
+        );
         assert_eq!(conn.params.get("pdl_window_size"), 64);
         assert_eq!(conn.params.get("pdl_dead_time"), 5_000_000_000);
         assert_eq!(conn.state.to_string(), "broken");

@@ -363,6 +363,14 @@ fn flags(conn: &Conn) -> String {
     flags.join(",")
 }
 
+/// The first numbers of its life, which only administrators are told.
+fn first_numbers(conn: &Conn) -> String {
+    match (conn.start_psn, conn.start_xid) {
+        (Some(psn), Some(xid)) => format!("psn {psn} xid {xid}"),
+        _ => "shown to administrators".to_owned(),
+    }
+}
+
 fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
     let cause = conn
         .cause
@@ -386,10 +394,7 @@ fn one(conn: &Conn, out: &mut Out) -> Result<(), Failure> {
             ),
         ),
         ("partition", conn.partition.to_string()),
-        (
-            "start",
-            format!("psn {} xid {}", conn.start_psn, conn.start_xid),
-        ),
+        ("start", first_numbers(conn)),
     ] {
         out.line(format_args!("{name:11} {value}"))?;
     }

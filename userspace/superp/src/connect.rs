@@ -81,7 +81,8 @@ fn existing(conn: &Conn) -> Existing {
         plain: conn.state == ConnState::Established && conn.partition == 0 && !conn.lite,
         cid: conn.local_cid,
         peer_cid: conn.remote_cid,
-        start_psn: conn.start_psn,
+        // Who may make connections is told.
+        start_psn: conn.start_psn.unwrap_or_default(),
     }
 }
 

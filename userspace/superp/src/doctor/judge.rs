@@ -612,7 +612,8 @@ fn reach(conn: &Conn, healthy: &[&Path], ask: &mut impl Ask) -> Option<(Reach, F
 /// The first packet sequence number of a new life, as far as possible from those of the last one, so
 /// that the order in which the ends are reset does not matter.
 fn far_psn(conn: &Conn) -> u32 {
-    conn.start_psn.wrapping_add(1 << 31)
+    // Users are not told the last one, and cannot reset. Most that were made by hand began at 0.
+    conn.start_psn.unwrap_or(0).wrapping_add(1 << 31)
 }
 
 fn reset(cid: u16, psn: u32) -> String {
