@@ -132,7 +132,7 @@ impl Conn {
                     done.then(|| core::mem::replace(&mut ending.flows, Abandoned::none()));
                 (done_flows, ending.rx.take())
             };
-            for _ in 0..receiver.as_ref().map_or(0, Receiver::held_packets) {
+            for _held in receiver.iter().flat_map(Receiver::held_packets) {
                 self.resources.count_drop(DropReason::HeldAtEnd);
             }
             drop(receiver);

@@ -68,9 +68,9 @@ impl Receiver {
         )
     }
 
-    /// Number of packets that wait for their turn.
-    pub(super) fn held_packets(&self) -> usize {
-        self.held.iter().flatten().count()
+    /// The packets that wait for their turn.
+    pub(super) fn held_packets(&self) -> impl Iterator<Item = &SkBuff> {
+        self.held.iter().flatten()
     }
 
     pub(super) fn assembly_slot(&mut self, xid: u16) -> Option<&mut Option<Assembly>> {
