@@ -45,7 +45,11 @@ measure() {
 		"\(moved(["tx-packets"])) \(moved(["retrans-fast", "retrans-rto", "retrans-full"]))"' <<<"$before $counted")
 }
 # The connection at both ends, with its counters.
-count() { on "$nodeA" superp -j conn show "$cid" -s && on "$nodeB" superp -j conn show "$cid" -s; }
+count() {
+	local there
+	on "$nodeB" superp -j conn show "$cid" -s >"$folder/there" & there=$!
+	on "$nodeA" superp -j conn show "$cid" -s && wait "$there" && cat "$folder/there"
+}
 
 # serve OPTION…: B offers memory and takes messages; sets server, remote and qpn.
 serve() {

@@ -482,10 +482,10 @@ pub mod conn {
     /// First packet sequence number of both directions; when absent, 0 for a new connection
     /// and the last one for a reset. Both sides must be configured alike, and a successor
     /// so that no packet of its predecessor can be taken for its own ("Start of life" in
-    /// Documentation/protocol.md). (u32)
+    /// Documentation/protocol.md). Only who has CAP_NET_ADMIN is told. (u32)
     pub const START_PSN: u16 = 17;
-    /// First transaction id of both directions, absent or not as start-psn. Both sides must
-    /// be configured alike. (u16)
+    /// First transaction id of both directions, absent or not as start-psn, and told to the
+    /// same. Both sides must be configured alike. (u16)
     pub const START_XID: u16 = 18;
     /// A parameter of this connection. (nest)
     pub const PARAM: u16 = 19;
