@@ -350,7 +350,8 @@ impl Socket {
         if endpoint.sender.charge(memory, limit) {
             return Ok(memory);
         }
-        endpoint.sndbuf_used.fetch_sub(memory, Relaxed);
+        // Another thread may wait for what was charged meanwhile.
+        endpoint.uncharge_sndbuf(memory);
         Err(enobufs())
     }
 

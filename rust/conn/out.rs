@@ -534,11 +534,10 @@ impl Conn {
         address: u64,
         len: u32,
     ) -> Result<(&'a Region, u64), BuildError> {
-        let region = region_cache
-            .at(self.resources.regions(), address)
-            .ok_or(Code::ACCESS_KEY);
         let partition = self.identity.partition;
-        region
+        region_cache
+            .at(self.resources.regions(), address)
+            .ok_or(Code::ACCESS_KEY)
             .and_then(|region| {
                 let access = region::REMOTE_READ;
                 let offset = region.remote_offset(address, len.into(), access, partition)?;

@@ -138,8 +138,7 @@ impl Path {
             header: config.header.bytes,
         };
         let mut err = 0;
-        // SAFETY: `net` is a valid namespace. `config` is readable and `err`
-        // is valid for writes.
+        // SAFETY: `net` is a valid namespace. `config` is readable and `err` is valid for writes.
         let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
         // INVARIANT: `superp_path_new()` passes ownership of the path to the caller.
         NonNull::new(path)

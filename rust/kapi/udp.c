@@ -130,8 +130,8 @@ static void superp_udp_rcv_burst(struct superp_udp_port *udp, struct sk_buff *sk
 }
 
 /*
- * encap_rcv() of the sockets. Called under RCU. The checksum has been
- * verified, and the length of the packet is that in the UDP header.
+ * encap_rcv() of the sockets. Called under RCU. The checksum has been verified, and the length of
+ * the packet is that in the UDP header.
  */
 static int superp_udp_rcv(struct sock *sk, struct sk_buff *skb)
 {

@@ -56,9 +56,7 @@ impl Node {
             return Err(Refusal::new(EINVAL, c"a port serves sunh, udp or both"));
         }
         let up = self
-            .net()
-            .with(|net| net::device_up(net, ifindex))
-            .flatten()
+            .device_up(ifindex)
             .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
         if self
             .net()
@@ -148,6 +146,13 @@ impl Node {
         }
     }
 
+    /// Whether a device can send and receive. `None` if there is no such device. Any context.
+    fn device_up(&self, ifindex: u32) -> Option<bool> {
+        self.net()
+            .with(|net| net::device_up(net, ifindex))
+            .flatten()
+    }
+
     /// The network namespace, for what may sleep.
     ///
     /// # Errors
@@ -165,11 +170,7 @@ impl Node {
             ifindex,
             sunh: port.sunh,
             udp: port.udp,
-            up: self
-                .net()
-                .with(|net| net::device_up(net, ifindex))
-                .flatten()
-                .unwrap_or(false),
+            up: self.device_up(ifindex).unwrap_or(false),
             mtu: self
                 .net()
                 .with(|net| net::device_mtu(net, ifindex))
@@ -213,12 +214,8 @@ impl Node {
                     return;
                 };
                 // A device that is being taken down still counts as up.
-                let up = event.kind != DeviceEventKind::Down
-                    && self
-                        .net()
-                        .with(|net| net::device_up(net, ifindex))
-                        .flatten()
-                        .unwrap_or(false);
+                let up =
+                    event.kind != DeviceEventKind::Down && self.device_up(ifindex).unwrap_or(false);
                 if port.up.load(Relaxed) != up {
                     port.up.store(up, Relaxed);
                     self.notify(Event::Port { ifindex, up });

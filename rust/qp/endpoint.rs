@@ -211,10 +211,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns a charge to SO_SNDBUF and to the user, and wakes waiting senders if the sum falls
-    /// below the limit of the socket. Any context up to softirq.
+    /// Returns a charge to SO_SNDBUF and to the user. Any context up to softirq.
     pub(crate) fn uncharge(&self, bytes: isize) {
         self.sender.uncharge(bytes);
+        self.uncharge_sndbuf(bytes);
+    }
+
+    /// Returns a charge to SO_SNDBUF, and wakes waiting senders if the sum falls below the limit.
+    /// Any context up to softirq.
+    pub(crate) fn uncharge_sndbuf(&self, bytes: isize) {
         let before = self.sndbuf_used.fetch_sub(bytes, Full);
         self.sock.with(|sk, _| {
             let limit = sk.sndbuf();
