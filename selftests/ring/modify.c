@@ -175,7 +175,8 @@ TEST_F(modify, read_under_way__ends_as_it_does)
 	pattern_fill(b->memory, AREA, 7);
 	b->memory[0] = 1;
 	memset(a->memory, 0, AREA);
-	ASSERT_EQ(0, link_netem("rate 200mbit"));
+	/* Eight seconds for all of it, until the link is clean again. */
+	ASSERT_EQ(0, link_netem("rate 4mbit"));
 	entry.token = 1;
 	ASSERT_EQ(0, post(&a->context, &a->qp, &entry));
 	ASSERT_EQ(true, arrives(a->memory, 0));
@@ -184,6 +185,7 @@ TEST_F(modify, read_under_way__ends_as_it_does)
 	ASSERT_EQ(0, fail(a));
 	/* It is not at its end, and what was not begun waits for its turn. */
 	EXPECT_EQ(false, cq_take(&a->send_cq, &completion));
+	link_clean();
 	EXPECT_EQ(1, next(&a->send_cq));
 	EXPECT_EQ(0, memcmp(a->memory, b->memory, AREA));
 	EXPECT_EQ(FLUSHED(2), next(&a->send_cq));
@@ -264,10 +266,12 @@ TEST_F(modify, half_of_a_message__leaves_its_buffer_alone)
 	memset(a->memory, 1, AREA);
 	memset(b->memory, 0, AREA);
 	ASSERT_EQ(true, receive(b, &b->qp, 0, AREA, 5));
-	ASSERT_EQ(0, link_netem("rate 100mbit"));
+	/* Eight seconds for all of it, until the link is clean again. */
+	ASSERT_EQ(0, link_netem("rate 4mbit"));
 	ASSERT_EQ(0, send_message(a, AREA, 6));
 	ASSERT_EQ(true, arrives(b->memory, 0));
 	ASSERT_EQ(0, fail(b));
+	link_clean();
 	ASSERT_EQ(true, cq_take(&one, &completion));
 	EXPECT_EQ(5, completion.token);
 	EXPECT_EQ(SUPERP_ERR_ABORTED, completion.major);
