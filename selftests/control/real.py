@@ -110,13 +110,15 @@ class Agent:
 
     def kernel(self):
         """Everything that is configured, as the kernel tells it."""
-        conns = self.superp("conn", "show")
+        shown = "conn show\ndev show\nparam show\nnode show\n"
+        told = run("ip", "netns", "exec", self.namespace, "superp", "-j", "batch", "-", given=shown)
+        conns, ports, params, node = (json.loads(line) for line in told.splitlines())
         for conn in conns:
             for path in conn["paths"]:
                 del path["tx-packets"], path["rx-packets"]
-        ports = [{key: port[key] for key in ("name", "encap")} for port in self.superp("dev", "show")]
-        params = [(param["name"], param["value"]) for param in self.superp("param", "show")]
-        return conns, ports, params, self.rma_space()
+        ports = [{key: port[key] for key in ("name", "encap")} for port in ports]
+        params = [(param["name"], param["value"]) for param in params]
+        return conns, ports, params, (node["rma-base"], node["rma-size"])
 
     def rma_space(self):
         node = self.superp("node", "show")

@@ -45,9 +45,9 @@ kept_by_traffic() {
 	local status=0 start
 	transfers 20 1000 4 || return 1
 	arp_answers "$nodeA" no && arp_answers "$nodeB" no && all_reachable || return 1
-	nodes_netem "$nodeA" delay 5ms
+	nodes_netem "$nodeA" delay 40ms
 	start=$SECONDS
-	transfers $((4000 * unit)) 1000 4 || status=1
+	transfers $((500 * unit)) 1000 4 || status=1
 	nodes_netem "$nodeA"
 	ip -n "$nodeA" neigh show 10.23.0.2
 	arp_answers "$nodeA" yes && arp_answers "$nodeB" yes || return 1

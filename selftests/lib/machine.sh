@@ -15,6 +15,8 @@ machine_made() {
 	# Documents are installed here.
 	rm -f "$root/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 	: >"$root/etc/machine-id"
+	# Nobody searches manual pages by word; man finds them without an index.
+	rm -f "$root/var/lib/man-db/auto-update"
 	release=$(uname -r)
 	mkdir -p "$folder/modules/$release/updates/dkms" || return 1
 	find "/lib/modules/$release" \( -name 'modules.*' -o -name 'udp_tunnel.ko*' -o -name 'ip6_udp_tunnel.ko*' \) \

@@ -25,9 +25,9 @@ WAYS = {"0qemu": ("sunh", "udp4"), "0debug": ("sunh", "udp6")}.get(
 )
 
 
-def run(*command):
-    """Output of a command; its error text is the exception's."""
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(*command, given=None):
+    """Output of a command that is given this text; its error text is the exception's."""
+    done = subprocess.run(command, input=given, capture_output=True, text=True)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}: status {done.returncode}: {done.stderr}{done.stdout}")
     return done.stdout
