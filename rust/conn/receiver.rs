@@ -32,6 +32,8 @@ pub(super) struct Receiver {
     context_assemblies: KVVec<Option<ContextAssembly>>,
     /// Messages of several transactions, at most one for each queue pair.
     pub(super) partials: KVec<Partial>,
+    /// Accesses of the peer that were refused in this life.
+    pub(super) refusals: u32,
     /// Memory of `assemblies` and `partials`.
     pub(super) account: Arc<Account>,
 }
@@ -53,6 +55,7 @@ impl Receiver {
             assemblies: empty_slots(xid_slots)?,
             context_assemblies: empty_slots(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL_ACCOUNT)?,
+            refusals: 0,
             account: Arc::new(Account::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
@@ -67,6 +70,7 @@ impl Receiver {
                 assemblies: KVVec::new(),
                 context_assemblies: KVVec::new(),
                 partials: KVec::new(),
+                refusals: self.refusals,
                 account: self.account.clone(),
             },
         )
@@ -90,7 +94,9 @@ impl Receiver {
     /// Memory of the message to `qpn` that is not complete, in bytes.
     pub(super) fn parts_memory(&self, qpn: u32) -> usize {
         let assemblies = self.assemblies.iter().flatten();
-        let assembled = assemblies.filter(|a| a.qpn == qpn).map(|a| a.segments.memory());
+        let assembled = assemblies
+            .filter(|a| a.qpn == qpn)
+            .map(|a| a.segments.memory());
         let partials = self.partials.iter().filter(|p| p.qpn == qpn);
         Iterator::chain(assembled, partials.map(Partial::memory))
             .fold(0, |sum, bytes| sum.saturating_add(bytes))

@@ -53,6 +53,7 @@ impl RxOwner<'_> {
             return told;
         }
         count(&mut self.stats.access_violations, 1);
+        self.rx.refusals = self.rx.refusals.saturating_add(1);
         self.conn.resources.notify(Event::Violation {
             local_cid: self.conn.identity.cid,
             remote: self.conn.identity.remote,
@@ -624,9 +625,20 @@ impl Conn {
         // Dropping the cache counts the written bytes in their region, before the peer can know of
         // them.
         drop(region_cache);
+        self.check_refusals(&mut inner);
         self.events(&mut inner, now);
         self.run(&mut inner, now);
         self.unlock(inner);
+    }
+
+    /// Breaks the connection if more accesses of the peer were refused than `tal_max_refusals`
+    /// permits. The caller holds `inner` and releases it by [`Conn::unlock`].
+    fn check_refusals(&self, inner: &mut Inner) {
+        let most = self.identity.config.tal_max_refusals;
+        if most != 0 && inner.rx.refusals >= most {
+            inner.proto.stop();
+            self.set_broken(inner, "the peer was refused too often", Code::ABORTED);
+        }
     }
 
     /// Gives a packet to the core, and those that it releases.
