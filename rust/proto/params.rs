@@ -143,7 +143,7 @@ params! {
         "Refusals of a remote access that are sent to a peer, after the first thousand; 0 for no limit";
     TAL_MAX_REFUSALS, "tal_max_refusals", 0, 4_294_967_295, 0, "refusals",
         "Refusals of a remote access after which the connection is broken; 0 for no limit";
-    TAL_ERROR_DETAIL, "tal_error_detail", 0, 1, 1, "",
+    TAL_ERROR_DETAIL, "tal_error_detail", 0, 1, 0, "",
         "1: a refusal of a remote access tells the peer what was wrong; 0: all of them look the same";
     CM_PORT, "cm_port", 0, 65_535, 7778, "",
         "Port of the connection manager";

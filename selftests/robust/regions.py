@@ -3,6 +3,7 @@
 """What a node answers to accesses of a scripted peer to its regions and receive contexts, right and
 wrong ones. The node is number 1, CID 47; the script is number 2, CID 64."""
 
+import json
 import mmap
 
 from node import *
@@ -91,7 +92,10 @@ def bad_sends(way):
 
 
 def refusals_look_the_same(way):
-    """What is wrong with an access to memory is told to nobody who guesses addresses [proto 5]."""
+    """What is wrong with an access to memory is told to nobody who guesses addresses [proto 5]. It is
+    the default."""
+    shown = json.loads(nodes.superp(1, "-j", "param", "show"))
+    same([p["default"] for p in shown if p["name"] == "tal_error_detail"], [0], "default of tal_error_detail")
     nodes.superp(1, "param", "set", "tal_error_detail", "0")
     p = peer(way)
     answers = {}
