@@ -384,6 +384,12 @@ static int superp_path_push_header(struct superp_path *path, struct sk_buff *skb
 	return 0;
 }
 
+/* Whether the device can send. One that moved to another namespace sends nothing for this one. */
+static bool superp_path_dev_ready(const struct superp_path *path)
+{
+	return netif_running(path->dev) && dev_net(path->dev) == READ_ONCE(path->net);
+}
+
 static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
@@ -391,7 +397,7 @@ static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head
 	int err;
 
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + path->config.header_len);
 	for (skb = head; skb; skb = skb->next) {
@@ -528,7 +534,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 	if (skb_is_gso(skb))
 		goto drop;
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	err = -EMSGSIZE;
 	if (skb->len > superp_path_ether_mtu(path))
