@@ -90,6 +90,8 @@ pub(crate) struct ConnParams {
 /// lock.
 pub(crate) struct Identity {
     pub(crate) cid: u16,
+    /// Number of this connection among those of the node, next hops of routes included.
+    pub(crate) number: u64,
     pub(crate) encap: Encap,
     /// Addresses of the first path. Sockets know the connection by them.
     pub(crate) local: [u8; 16],
@@ -179,7 +181,8 @@ const SPARSE_POST_GAP: u64 = 5_000_000;
 struct Inner {
     state: ConnState,
     cause: &'static str,
-    /// Code of a break that the queue pairs do not know yet. [`Conn::unlock`] notifies them.
+    /// Code of a break that the queue pairs do not know yet. [`Conn::unlock`] has a workqueue
+    /// notify them.
     unnotified_break: Option<Code>,
     /// The protocol core. It is several kilobytes large. `core()` builds it in a stack frame of its
     /// own and moves it here.
@@ -227,7 +230,7 @@ pub(crate) struct Conn {
     /// Serialises the end of a life and the begin of the next. Taken outside of `inner`.
     #[pin]
     life: Mutex<()>,
-    /// Runs `complete_abandoned()` on the module's workqueue.
+    /// Runs `finish_break()` on the module's workqueue.
     #[pin]
     ending_work: WorkStruct<Conn>,
 }
@@ -696,12 +699,6 @@ impl Conn {
             state,
             cause,
         });
-    }
-
-    fn notify_queue_pairs(&self, code: Code) {
-        for (_, qp) in self.resources.qps().iter() {
-            qp.broken(self.cid(), code);
-        }
     }
 
     /// A snapshot of the connection. Any context up to softirq.

@@ -50,12 +50,14 @@ pub(crate) const UDP_PORT: ParamId = id_of("nh_udp_port");
 pub(crate) const NUM_CADDR_BITS: ParamId = id_of("nh_num_caddr_bits");
 pub(crate) const HOP_LIMIT: ParamId = id_of("nh_hop_limit");
 pub(crate) const SNDBUF_PER_USER: ParamId = id_of("tal_sndbuf_per_user");
+pub(crate) const RCVBUF_PER_CONN: ParamId = id_of("tal_rcvbuf_per_conn");
 pub(crate) const ERROR_DETAIL: ParamId = id_of("tal_error_detail");
 
 static_assert!(CONNS_PER_XPU.0 < COUNT && UDP_PORT.0 < COUNT);
 static_assert!(RECEIVE_BUDGET.0 < COUNT && BUDGET_STATIC.0 < COUNT);
 static_assert!(NUM_CADDR_BITS.0 < COUNT && HOP_LIMIT.0 < COUNT);
-static_assert!(SNDBUF_PER_USER.0 < COUNT && ERROR_DETAIL.0 < COUNT);
+static_assert!(SNDBUF_PER_USER.0 < COUNT && RCVBUF_PER_CONN.0 < COUNT);
+static_assert!(ERROR_DETAIL.0 < COUNT);
 
 /// The parameter at index `i` of [`PARAMS`].
 pub(crate) fn nth(i: usize) -> Option<ParamId> {

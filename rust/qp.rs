@@ -134,6 +134,8 @@ pub(crate) struct Qp {
     kind: QpKind,
     /// Messages to this queue pair of which a connection stores some transactions.
     partials: Atomic<u32>,
+    /// Memory of messages to this queue pair that are not complete, in bytes.
+    parts_memory: Atomic<usize>,
     /// Connections whose next message is refused unless it carries `start` [proto 7]. Without this
     /// a message behind a refused one would be received before the refused one is repeated. Each
     /// queue pair has its own list, so that no peer can use up the entries of other queue pairs.
@@ -160,6 +162,7 @@ impl Qp {
                 qpn: Atomic::new(0),
                 kind,
                 partials: Atomic::new(0),
+                parts_memory: Atomic::new(0),
                 refusing <- new_spinlock_bh!(KVec::new(), "superp_qp_refusing"),
                 refusing_count: Atomic::new(0),
             }),
@@ -182,6 +185,21 @@ impl Qp {
         // `Table::unbind` clears the number and then reads `partials`, both fully ordered. Either
         // this load returns 0, or `unbind` sees the count and has the connections drop their part.
         (self.qpn() != 0).then_some(partial)
+    }
+
+    /// Memory of messages to this queue pair that are not complete, in bytes. Any context.
+    pub(crate) fn parts_memory(&self) -> usize {
+        self.parts_memory.load(Relaxed)
+    }
+
+    /// Charges `bytes` of a message that is not complete to the queue pair. Any context.
+    pub(crate) fn charge_parts(&self, bytes: usize) {
+        self.parts_memory.fetch_add(bytes, Relaxed);
+    }
+
+    /// Returns a charge of [`Self::charge_parts`]. Any context.
+    pub(crate) fn uncharge_parts(&self, bytes: usize) {
+        self.parts_memory.fetch_sub(bytes, Relaxed);
     }
 
     /// From now on refuses messages of connection `cid` until one carries `start`.
@@ -241,10 +259,15 @@ impl Qp {
     /// of a message, so that the sender does not transmit a long message in vain. Nothing is
     /// reserved: the message may be refused later.
     ///
+    /// `own_parts`: the bytes of [`Self::parts_memory`] that belong to the message. SO_RCVBUF
+    /// counts those of other messages only.
+    ///
     /// Any context up to softirq. The connection's lock may be held.
-    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    pub(crate) fn can_receive(&self, from: &MsgMeta, own_parts: usize) -> Result<(), RecvError> {
         match &self.kind {
-            QpKind::Socket(endpoint) => endpoint.can_receive(from),
+            QpKind::Socket(endpoint) => {
+                endpoint.can_receive(from, self.parts_memory().saturating_sub(own_parts))
+            }
             QpKind::Ring(queue) => queue.can_receive(from),
         }
     }
@@ -310,10 +333,13 @@ impl Qp {
 
     /// A snapshot for netlink. Any context up to softirq.
     pub(crate) fn info(&self) -> EndpointInfo {
-        match &self.kind {
+        let mut info = match &self.kind {
             QpKind::Socket(endpoint) => endpoint.info(),
             QpKind::Ring(queue) => queue.info(),
-        }
+        };
+        // CAST: `usize` has at most 64 bits.
+        info.rx_queued = info.rx_queued.saturating_add(self.parts_memory() as u64);
+        info
     }
 }
 
@@ -333,7 +359,8 @@ pub(crate) struct EndpointInfo {
     pub(crate) inode: u64,
     pub(crate) tx_messages: u64,
     pub(crate) rx_messages: u64,
-    /// Memory of the received messages that the program has not read yet, in bytes.
+    /// Memory of the received messages that the program has not read yet, and of those that are
+    /// not complete, in bytes.
     pub(crate) rx_queued: u64,
     /// Messages and requests that were submitted and have not completed.
     pub(crate) pending: u32,

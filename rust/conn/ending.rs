@@ -20,6 +20,8 @@ use crate::{
 const FLOWS_PER_LOCK: usize = 512;
 /// Works that complete between two calls of `resched()`.
 const WORKS_PER_RESCHED: usize = 128;
+/// Queue pairs that are notified between two calls of `resched()`.
+const QPS_PER_RESCHED: usize = 128;
 
 /// What is left to complete and to free of a life that has ended.
 pub(super) struct Ending {
@@ -73,12 +75,13 @@ impl Conn {
         inner.proto.stop();
         inner.abandon();
         self.run(&mut inner, timer::now());
-        inner.unnotified_break = None;
+        // A break that the queue pairs do not know yet is the first cause.
+        let code = inner.unnotified_break.take();
         drop(inner);
         self.complete_abandoned();
         // `set_timer()` does not start the timer in state `Removed`.
         self.timer.cancel_sync();
-        self.notify_queue_pairs(Code::ABORTED_STOPPED);
+        self.notify_queue_pairs(code.unwrap_or(Code::ABORTED_STOPPED));
         self.tell_state(ConnState::Removed, "");
     }
 
@@ -107,14 +110,39 @@ impl Conn {
         self.close_paths();
     }
 
-    /// Releases `inner`. If the connection broke under it, notifies the queue pairs, of which there
-    /// may be many, and queues [`Conn::complete_abandoned`]. Any context up to softirq.
-    pub(super) fn unlock(self: &Arc<Self>, mut inner: Guard<'_>) {
-        let unnotified_break = inner.unnotified_break.take();
+    /// Releases `inner`. If the connection broke under it, has the workqueue notify the queue pairs
+    /// and complete the works. There may be many of both. Any context up to softirq.
+    pub(super) fn unlock(self: &Arc<Self>, inner: Guard<'_>) {
+        let broken = inner.unnotified_break.is_some();
         drop(inner);
-        if let Some(code) = unnotified_break {
+        if broken {
+            // It fails only if it is queued already.
+            let _ = defer::queue().enqueue(self.clone());
+        }
+    }
+
+    /// Notifies the queue pairs of a break that they do not know yet, and completes the abandoned
+    /// works. Process context; sleeps.
+    fn finish_break(&self) {
+        let life = self.life.lock();
+        let code = self.inner.lock().unnotified_break.take();
+        if let Some(code) = code {
             self.notify_queue_pairs(code);
-            self.queue_complete_abandoned();
+        }
+        drop(life);
+        self.complete_abandoned();
+    }
+
+    /// Tells every queue pair of the node that this life has ended. Process context; reschedules
+    /// now and then. The caller holds `life`, so the next life has not begun.
+    fn notify_queue_pairs(&self, code: Code) {
+        let mut notified = 0usize;
+        for (_, qp) in self.resources.qps().iter() {
+            qp.broken(self.cid(), code);
+            notified = notified.wrapping_add(1);
+            if notified % QPS_PER_RESCHED == 0 {
+                defer::resched();
+            }
         }
     }
 
@@ -150,12 +178,6 @@ impl Conn {
             }
         }
     }
-
-    /// Queues [`Conn::complete_abandoned`] on the module's workqueue. Any context.
-    fn queue_complete_abandoned(self: &Arc<Self>) {
-        // It fails only if it is queued already.
-        let _ = defer::queue().enqueue(self.clone());
-    }
 }
 
 impl_has_work! {
@@ -166,6 +188,6 @@ impl WorkItem for Conn {
     type Pointer = Arc<Conn>;
 
     fn run(this: Arc<Conn>) {
-        this.complete_abandoned();
+        this.finish_break();
     }
 }

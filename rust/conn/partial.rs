@@ -2,20 +2,133 @@
 
 //! Messages of several transactions that are not complete yet.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
+};
 
 use crate::{
-    kapi::skb::SkbQueue,
+    kapi::skb::{SkBuff, SkbQueue},
     proto::{Code, SegmentExt},
     qp::{Claim, MsgAttrs, PartialRef, Qp, RecvError},
 };
+
+/// Memory of the messages of one life that are not complete, in bytes. The lock of the connection
+/// serialises additions. A part may be dropped without it.
+pub(super) struct Account(Atomic<usize>);
+
+impl Account {
+    /// Nothing is charged.
+    pub(super) fn new() -> Self {
+        Account(Atomic::new(0))
+    }
+
+    /// What is charged, in bytes. Any context.
+    pub(super) fn used(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Why [`Parts::insert`] refuses a segment.
+pub(super) enum InsertError {
+    /// The messages of the connection that are not complete take too much memory.
+    NoRoom,
+    /// There is a segment at the same place.
+    Exists,
+}
+
+/// Segments of a message, by their place in the message. Their memory, not their length, is charged
+/// to the connection and to the queue pair.
+pub(super) struct Parts {
+    segments: SkbQueue,
+    qp: Arc<Qp>,
+    account: Arc<Account>,
+    /// Bytes that are charged.
+    charged: usize,
+}
+
+impl Parts {
+    /// No segment.
+    pub(super) fn new(qp: Arc<Qp>, account: Arc<Account>) -> Self {
+        Parts {
+            segments: SkbQueue::new(),
+            qp,
+            account,
+            charged: 0,
+        }
+    }
+
+    /// Makes the charge that of the segments.
+    fn settle(&mut self) {
+        let now = self.segments.memory();
+        let before = core::mem::replace(&mut self.charged, now);
+        if now > before {
+            let more = now.saturating_sub(before);
+            self.account.0.fetch_add(more, Relaxed);
+            self.qp.charge_parts(more);
+        } else if now < before {
+            let less = before.saturating_sub(now);
+            self.account.0.fetch_sub(less, Relaxed);
+            self.qp.uncharge_parts(less);
+        }
+    }
+
+    /// Memory of the segments, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.charged
+    }
+
+    /// Lowest place of a segment.
+    pub(super) fn first_key(&self) -> Option<u64> {
+        self.segments.first_key()
+    }
+
+    /// Inserts a segment, unless the messages of the connection that are not complete then take more
+    /// than `limit` bytes. Any context up to softirq. The caller holds the connection's lock.
+    pub(super) fn insert(
+        &mut self,
+        key: u64,
+        segment: SkBuff,
+        limit: usize,
+    ) -> Result<(), InsertError> {
+        if self.account.used().saturating_add(segment.memory()) > limit {
+            return Err(InsertError::NoRoom);
+        }
+        let inserted = self.segments.insert(key, segment);
+        self.settle();
+        inserted.map_err(|_| InsertError::Exists)
+    }
+
+    /// Moves all segments of `other` to the end of this.
+    fn append_all(&mut self, other: &mut Parts) {
+        self.segments.append_all(&mut other.segments);
+        self.settle();
+        other.settle();
+    }
+
+    /// Makes one packet of all segments, see [`SkbQueue::into_message`].
+    pub(super) fn into_message(mut self) -> Option<SkBuff> {
+        let segments = core::mem::replace(&mut self.segments, SkbQueue::new());
+        self.settle();
+        segments.into_message()
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.segments = SkbQueue::new();
+        self.settle();
+    }
+}
 
 /// A message, or one transaction of a long message, of which some packets have arrived.
 pub(super) struct Assembly {
     pub(super) qp: Arc<Qp>,
     pub(super) qpn: u32,
-    /// Segments, by their place in the message.
-    pub(super) segments: SkbQueue,
+    pub(super) segments: Parts,
     /// Bytes of data received so far.
     pub(super) bytes: u64,
     /// Length of the whole message, in bytes. `None`: the message is the transaction.
@@ -41,7 +154,7 @@ impl Assembly {
 /// Where the received bytes are.
 pub(super) enum Store {
     /// In the kernel, by offset in the message, until the program says where they go.
-    Buffered(SkbQueue),
+    Buffered(Parts),
     /// In the program's buffer.
     Placed(Claim),
 }
@@ -65,15 +178,24 @@ pub(super) struct Partial {
 impl Partial {
     /// The message of `len` bytes that `part` belongs to, without the bytes of `part`.
     pub(super) fn new(part: &Assembly, len: u32, claim: Option<Claim>) -> Self {
+        let empty = || Parts::new(part.qp.clone(), part.segments.account.clone());
         Self {
             qp: part.qp.clone(),
             qpn: part.qpn,
             attrs: part.attrs,
-            store: claim.map_or_else(|| Store::Buffered(SkbQueue::new()), Store::Placed),
+            store: claim.map_or_else(|| Store::Buffered(empty()), Store::Placed),
             len,
             bytes: 0,
             begun: false,
             reference: None,
+        }
+    }
+
+    /// Memory of the message in the kernel, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        match &self.store {
+            Store::Buffered(segments) => segments.memory(),
+            Store::Placed(_) => 0,
         }
     }
 

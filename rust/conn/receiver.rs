@@ -4,7 +4,7 @@
 
 use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 
-use super::partial::{Assembly, Partial};
+use super::partial::{Account, Assembly, Partial};
 use crate::{kapi::skb::SkBuff, qp::Qp};
 
 /// Most messages of several transactions that are under way at a time, each to another queue pair.
@@ -32,6 +32,10 @@ pub(super) struct Receiver {
     context_assemblies: KVVec<Option<ContextAssembly>>,
     /// Messages of several transactions, at most one for each queue pair.
     pub(super) partials: KVec<Partial>,
+    /// Accesses of the peer that were refused in this life.
+    pub(super) refusals: u32,
+    /// Memory of `assemblies` and `partials`.
+    pub(super) account: Arc<Account>,
 }
 
 fn empty_slots<T>(n: usize) -> Result<KVVec<Option<T>>, AllocError> {
@@ -51,6 +55,8 @@ impl Receiver {
             assemblies: empty_slots(xid_slots)?,
             context_assemblies: empty_slots(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL_ACCOUNT)?,
+            refusals: 0,
+            account: Arc::new(Account::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
@@ -64,6 +70,8 @@ impl Receiver {
                 assemblies: KVVec::new(),
                 context_assemblies: KVVec::new(),
                 partials: KVec::new(),
+                refusals: self.refusals,
+                account: self.account.clone(),
             },
         )
     }
@@ -81,6 +89,17 @@ impl Receiver {
     pub(super) fn context_slot(&mut self, xid: u16) -> Option<&mut Option<ContextAssembly>> {
         let mask = self.context_assemblies.len().wrapping_sub(1);
         self.context_assemblies.get_mut(usize::from(xid) & mask)
+    }
+
+    /// Memory of the message to `qpn` that is not complete, in bytes.
+    pub(super) fn parts_memory(&self, qpn: u32) -> usize {
+        let assemblies = self.assemblies.iter().flatten();
+        let assembled = assemblies
+            .filter(|a| a.qpn == qpn)
+            .map(|a| a.segments.memory());
+        let partials = self.partials.iter().filter(|p| p.qpn == qpn);
+        Iterator::chain(assembled, partials.map(Partial::memory))
+            .fold(0, |sum, bytes| sum.saturating_add(bytes))
     }
 
     pub(super) fn partial_index(&self, qpn: u32) -> Option<usize> {

@@ -8,16 +8,17 @@ use kernel::{alloc::AllocError, prelude::*, sync::Arc};
 use super::{
     count,
     flow::Flows,
-    partial::{attrs, Assembly, Partial, Store},
+    partial::{attrs, Assembly, InsertError, Partial, Parts, Store},
     receiver::{ContextAssembly, Receiver},
     token_offset, Conn, ConnState, ConnStats, Inner,
 };
 use crate::{
     event::Event,
     kapi::{
-        skb::{Burst, SkBuff, SkbQueue},
+        skb::{Burst, SkBuff},
         timer,
     },
+    params,
     proto::{
         wire::PdlHeader, Atomic, Block, Code, Connection, DropReason, Immediate, Owner, Packet,
         Received, Segment,
@@ -52,6 +53,7 @@ impl RxOwner<'_> {
             return told;
         }
         count(&mut self.stats.access_violations, 1);
+        self.rx.refusals = self.rx.refusals.saturating_add(1);
         self.conn.resources.notify(Event::Violation {
             local_cid: self.conn.identity.cid,
             remote: self.conn.identity.remote,
@@ -102,9 +104,30 @@ impl RxOwner<'_> {
         Ok(())
     }
 
+    /// Memory of the message to `qpn` on this connection that is not complete, in bytes.
+    fn own_parts(&self, qp: &Qp, qpn: u32) -> usize {
+        match qp.parts_memory() {
+            0 => 0,
+            _ => self.rx.parts_memory(qpn),
+        }
+    }
+
+    /// Most memory of messages of the connection that are not complete, in bytes.
+    fn parts_limit(&self) -> usize {
+        // CAST: The range of the parameter fits.
+        self.conn.resources.param_get(params::RCVBUF_PER_CONN) as usize
+    }
+
+    /// Whether there is memory for one more message that is not complete. It is half of what there
+    /// is. The other half is left to those that have begun: else all might be refused in turn, and
+    /// none would ever be complete.
+    fn has_room_for_parts(&self) -> bool {
+        self.rx.account.used() <= self.parts_limit() / 2
+    }
+
     /// Refuses a message that the queue pair could not accept now.
     fn check_room(&mut self, qp: &Qp, qpn: u32, ext: bool) -> Result<(), Code> {
-        let space = qp.can_receive(&self.meta());
+        let space = qp.can_receive(&self.meta(), self.own_parts(qp, qpn));
         self.or_refuse(qpn, ext, space)
     }
 
@@ -203,17 +226,20 @@ impl RxOwner<'_> {
         let ext = segment.ext.as_ref();
         // Later transactions of an admitted message need no check: it has begun.
         if self.rx.partial_index(qpn).is_none() {
+            let own = self.own_parts(&qp, qpn);
+            let room = match segment.whole || own != 0 || self.has_room_for_parts() {
+                true => qp.can_receive(&self.meta(), own),
+                false => Err(RecvError::NoBuffer),
+            };
             match self.is_run {
-                true => qp
-                    .can_receive(&self.meta())
-                    .map_err(|_| Code::NO_RECEIVE_BUFFER)?,
-                false => self.check_room(&qp, qpn, ext.is_some())?,
+                true => room.map_err(|_| Code::NO_RECEIVE_BUFFER)?,
+                false => self.or_refuse(qpn, ext.is_some(), room)?,
             }
         }
         Ok(Assembly {
+            segments: Parts::new(qp.clone(), self.rx.account.clone()),
             qp,
             qpn,
-            segments: SkbQueue::new(),
             bytes: 0,
             message_len: ext.map(|e| e.message_len),
             attrs: attrs(ext),
@@ -397,6 +423,10 @@ impl Owner for RxOwner<'_> {
             Some(ext) => u64::from(ext.offset),
             None => u64::from(segment.seqno) << 8 | u64::from(segment.opnum),
         };
+        let limit = match segment.whole {
+            true => usize::MAX,
+            false => self.parts_limit(),
+        };
         let Some(Some(assembly)) = self.rx.assembly_slot(segment.xid) else {
             return Err(Code::RESOURCES);
         };
@@ -416,10 +446,17 @@ impl Owner for RxOwner<'_> {
                 false => self.refuse(segment.qp, ext.is_some()),
             });
         };
-        let inserted = assembly.segments.insert(key, slice);
-        inserted.map_err(|_| Code::MALFORMED)?;
-        assembly.bytes = bytes;
-        Ok(())
+        match assembly.segments.insert(key, slice, limit) {
+            Ok(()) => {
+                assembly.bytes = bytes;
+                Ok(())
+            }
+            Err(InsertError::Exists) => Err(Code::MALFORMED),
+            Err(InsertError::NoRoom) if self.is_run => Err(Code::NO_RECEIVE_BUFFER),
+            Err(InsertError::NoRoom) => {
+                self.or_refuse(segment.qp, ext.is_some(), Err(RecvError::NoBuffer))
+            }
+        }
     }
 
     /// An immediate takes its place in the order of the messages. When it is refused, the sender
@@ -588,9 +625,20 @@ impl Conn {
         // Dropping the cache counts the written bytes in their region, before the peer can know of
         // them.
         drop(region_cache);
+        self.check_refusals(&mut inner);
         self.events(&mut inner, now);
         self.run(&mut inner, now);
         self.unlock(inner);
+    }
+
+    /// Breaks the connection if more accesses of the peer were refused than `tal_max_refusals`
+    /// permits. The caller holds `inner` and releases it by [`Conn::unlock`].
+    fn check_refusals(&self, inner: &mut Inner) {
+        let most = self.identity.config.tal_max_refusals;
+        if most != 0 && inner.rx.refusals >= most {
+            inner.proto.stop();
+            self.set_broken(inner, "the peer was refused too often", Code::ABORTED);
+        }
     }
 
     /// Gives a packet to the core, and those that it releases.

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 
+struct list_head;
 struct net;
 struct superp_cells;
 
@@ -37,6 +38,7 @@ bool superp_net_get(struct net *net);
 void superp_net_put(struct net *net);
 void *superp_pernet_state(const struct net *net);
 struct superp_cells *superp_net_cells(const struct net *net);
+struct list_head *superp_net_paths(const struct net *net);
 void *superp_pernet_state_of_cells(const struct superp_cells *cells);
 
 bool superp_device_info(struct net *net, u32 ifindex, struct superp_device_info *info);

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 
+struct list_head;
 struct net;
 struct sk_buff;
 struct superp_path;
@@ -74,6 +75,8 @@ struct superp_udp_ip {
 struct superp_path *superp_path_new(struct net *net, const struct superp_path_config *config,
 				    int *err);
 void superp_path_free(struct superp_path *path);
+void superp_paths_detach(struct list_head *paths);
+void superp_paths_release(struct list_head *paths);
 void superp_path_resolve(struct superp_path *path);
 void superp_path_confirm(struct superp_path *path);
 void superp_path_suspect(struct superp_path *path);

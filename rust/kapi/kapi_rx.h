@@ -20,6 +20,7 @@ void superp_rx_deliver(struct superp_cells *cells, struct sk_buff_head *frames);
 
 struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err);
 void superp_udp_port_close(struct superp_udp_port *udp);
+void superp_udp_ports_stop(const struct net *net);
 
 /* Implemented in Rust, by packet_ops! of rx.rs. @skb is a list of packets, consumed. */
 void superp_rust_rx_frames(void *state, u32 ifindex, u16 ethertype, struct sk_buff *skb);

@@ -16,6 +16,7 @@ struct sk_buff *superp_skb_unlink(struct sk_buff *first);
 void superp_skb_free_list(struct sk_buff *first);
 void superp_skb_consume(struct sk_buff *skb);
 u32 superp_skb_len(const struct sk_buff *skb);
+u32 superp_skb_truesize(const struct sk_buff *skb);
 const u8 *superp_skb_head(const struct sk_buff *skb, u32 *len);
 u8 *superp_skb_extend(struct sk_buff *skb, u32 len);
 int superp_skb_put(struct sk_buff *skb, const u8 *from, u32 len);
@@ -29,10 +30,12 @@ struct sk_buff *superp_skb_slice(struct sk_buff *skb, u32 offset, u32 len);
  * struct superp_skb_chain - packets sorted by a key
  * @root: root node of their red-black tree, or NULL
  * @last: the packet with the highest key, or NULL if there are none
+ * @truesize: memory of the packets, in bytes
  */
 struct superp_skb_chain {
 	struct rb_node *root;
 	struct sk_buff *last;
+	u64 truesize;
 };
 
 int superp_skb_chain_insert(struct superp_skb_chain *chain, u64 key, struct sk_buff *skb);

@@ -72,7 +72,7 @@ void superp_sock_put(struct sock *sk);
 struct net *superp_sock_net(const struct sock *sk);
 int superp_sock_sndbuf(const struct sock *sk);
 u32 superp_sock_uid(const struct sock *sk);
-bool superp_sock_full(const struct sock *sk);
+bool superp_sock_full(const struct sock *sk, size_t parts);
 unsigned int superp_sock_received(const struct sock *sk);
 u64 superp_sock_inode(const struct sock *sk);
 bool superp_sock_send_closed(const struct sock *sk);

@@ -13,6 +13,7 @@
 #include "kapi_cells.h"
 #include "kapi_defer.h"
 #include "kapi_net.h"
+#include "kapi_path.h"
 #include "kapi_rx.h"
 
 /**
@@ -21,12 +22,14 @@
  * @exiting: the same reference during exit
  * @handle: handle of the namespace for Rust, a counted reference
  * @cells: collect received frames
+ * @paths: paths of the namespace, which path.c protects
  */
 struct superp_pernet {
 	void __rcu *state;
 	void *exiting;
 	void *handle;
 	struct superp_cells cells;
+	struct list_head paths;
 };
 
 static unsigned int superp_net_id;
@@ -58,6 +61,18 @@ void *superp_pernet_state(const struct net *net)
 struct superp_cells *superp_net_cells(const struct net *net)
 {
 	return &superp_pernet(net)->cells;
+}
+
+/**
+ * superp_net_paths - look up the list of the paths of a namespace
+ * @net: the network namespace
+ *
+ * Context: any, while the namespace is not taken down.
+ * Return: the list, which path.c protects.
+ */
+struct list_head *superp_net_paths(const struct net *net)
+{
+	return &superp_pernet(net)->paths;
 }
 
 /**
@@ -101,6 +116,7 @@ static int __net_init superp_net_init(struct net *net)
 	void *state;
 	int err;
 
+	INIT_LIST_HEAD(&pernet->paths);
 	err = superp_cells_init(&pernet->cells, superp_rx_deliver);
 	if (err)
 		goto fail;
@@ -129,15 +145,19 @@ static void __net_exit superp_net_exit_batch(struct list_head *nets)
 		if (pernet->exiting)
 			superp_rust_net_exit(pernet->exiting, pernet->handle);
 		RCU_INIT_POINTER(pernet->state, NULL);
+		superp_paths_detach(&pernet->paths);
 	}
-	/* After this no reader of the handle has the namespace. */
+	/* After this no reader of the handle, and no path, has the namespace. */
 	synchronize_rcu();
-	list_for_each_entry(net, nets, exit_list)
+	list_for_each_entry(net, nets, exit_list) {
 		superp_cells_stop(&superp_pernet(net)->cells);
+		superp_paths_release(&superp_pernet(net)->paths);
+		superp_udp_ports_stop(net);
+	}
 	synchronize_net();
 	/*
-	 * Paths and ports may hold routes until deferred work drops them. The dst_ops of a route
-	 * belong to the namespace, so wait for that work.
+	 * Ports may hold routes until deferred work drops them. The dst_ops of a route belong to the
+	 * namespace, so wait for that work.
 	 */
 	superp_defer_flush();
 	list_for_each_entry(net, nets, exit_list) {

@@ -17,6 +17,7 @@
 #include <net/udp_tunnel.h>
 
 #include "kapi_burst.h"
+#include "kapi_net.h"
 #include "kapi_route.h"
 #include "kapi_run.h"
 #include "path.h"
@@ -27,6 +28,9 @@
 /* Flag in superp_path.burst: the device takes bursts as they are. */
 #define SUPERP_PATH_NATIVE_BURST	BIT(31)
 
+/* Protects the lists of the paths of all namespaces. A path may be freed while they are walked. */
+static DEFINE_SPINLOCK(superp_paths_lock);
+
 static void superp_path_cache_headroom(struct superp_path *path, u32 headroom)
 {
 	if (READ_ONCE(path->headroom) != headroom)
@@ -34,7 +38,7 @@ static void superp_path_cache_headroom(struct superp_path *path, u32 headroom)
 }
 
 static noinline_for_stack const struct superp_route *
-superp_path_route4(struct superp_path *path)
+superp_path_route4(struct superp_path *path, struct net *net)
 {
 	const struct superp_path_config *config = &path->config;
 	struct flowi4 fl4 = {
@@ -49,7 +53,7 @@ superp_path_route4(struct superp_path *path)
 	struct in6_addr source;
 	struct rtable *rt;
 
-	rt = ip_route_output_key(path->net, &fl4);
+	rt = ip_route_output_key(net, &fl4);
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
 	ipv6_addr_set_v4mapped(fl4.saddr, &source);
@@ -57,7 +61,7 @@ superp_path_route4(struct superp_path *path)
 }
 
 static noinline_for_stack const struct superp_route *
-superp_path_route6(struct superp_path *path)
+superp_path_route6(struct superp_path *path, struct net *net)
 {
 	const struct superp_path_config *config = &path->config;
 	struct flowi6 fl6 = {
@@ -71,7 +75,7 @@ superp_path_route6(struct superp_path *path)
 	};
 	struct dst_entry *dst;
 
-	dst = ip6_dst_lookup_flow(path->net, NULL, &fl6, NULL);
+	dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
 	if (IS_ERR(dst))
 		return ERR_CAST(dst);
 	return superp_route_cache_set(&path->route, dst, rt6_get_cookie(dst_rt6_info(dst)),
@@ -94,11 +98,14 @@ static u32 superp_path_headers(const struct superp_path *path)
 const struct superp_route *superp_path_route(struct superp_path *path)
 {
 	const struct superp_route *route = superp_route_cached(&path->route);
+	struct net *net = READ_ONCE(path->net);
 
 	if (route)
 		return route;
-	route = path->config.encap == SUPERP_PATH_UDP4 ? superp_path_route4(path) :
-							 superp_path_route6(path);
+	if (!net)
+		return ERR_PTR(-ENETDOWN);
+	route = path->config.encap == SUPERP_PATH_UDP4 ? superp_path_route4(path, net) :
+							 superp_path_route6(path, net);
 	if (!IS_ERR(route))
 		superp_path_cache_headroom(path, LL_RESERVED_SPACE(dst_dev(route->dst)) +
 					  route->dst->header_len + superp_path_headers(path));
@@ -179,7 +186,7 @@ static int superp_path_init(struct superp_path *path)
 
 /**
  * superp_path_new - create a path
- * @net: the network namespace, which has to outlive the path
+ * @net: the network namespace, whose exit has not begun
  * @config: configuration of the path
  * @err: returns 0 or a negative errno
  *
@@ -195,6 +202,7 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
 	if (!path)
 		return NULL;
 	path->net = net;
+	INIT_LIST_HEAD(&path->list);
 	path->config = *config;
 	memcpy(&path->local, config->local, sizeof(path->local));
 	memcpy(&path->remote, config->remote, sizeof(path->remote));
@@ -205,6 +213,9 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
 		superp_path_free(path);
 		return NULL;
 	}
+	spin_lock_bh(&superp_paths_lock);
+	list_add(&path->list, superp_net_paths(net));
+	spin_unlock_bh(&superp_paths_lock);
 	return path;
 }
 
@@ -216,9 +227,50 @@ struct superp_path *superp_path_new(struct net *net, const struct superp_path_co
  */
 void superp_path_free(struct superp_path *path)
 {
+	spin_lock_bh(&superp_paths_lock);
+	list_del(&path->list);
+	spin_unlock_bh(&superp_paths_lock);
 	superp_route_cache_clear(&path->route);
 	netdev_put(path->dev, &path->dev_tracker);
 	kfree(path);
+}
+
+/**
+ * superp_paths_detach - have paths forget their namespace, which is being taken down
+ * @paths: the list of its paths
+ *
+ * From a grace period later on, paths that are left send nothing over UDP and look up no route.
+ *
+ * Context: process.
+ */
+void superp_paths_detach(struct list_head *paths)
+{
+	struct superp_path *path;
+
+	spin_lock_bh(&superp_paths_lock);
+	list_for_each_entry(path, paths, list)
+		WRITE_ONCE(path->net, NULL);
+	spin_unlock_bh(&superp_paths_lock);
+}
+
+/**
+ * superp_paths_release - free the routes of paths whose namespace is being taken down
+ * @paths: the list of its paths, empty afterwards
+ *
+ * The operations of a route belong to the namespace.
+ *
+ * Context: process; a grace period after superp_paths_detach().
+ */
+void superp_paths_release(struct list_head *paths)
+{
+	struct superp_path *path, *next;
+
+	spin_lock_bh(&superp_paths_lock);
+	list_for_each_entry_safe(path, next, paths, list) {
+		list_del_init(&path->list);
+		superp_route_cache_clear(&path->route);
+	}
+	spin_unlock_bh(&superp_paths_lock);
 }
 
 /**
@@ -332,6 +384,12 @@ static int superp_path_push_header(struct superp_path *path, struct sk_buff *skb
 	return 0;
 }
 
+/* Whether the device can send. One that moved to another namespace sends nothing for this one. */
+static bool superp_path_dev_ready(const struct superp_path *path)
+{
+	return netif_running(path->dev) && dev_net(path->dev) == READ_ONCE(path->net);
+}
+
 static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
@@ -339,7 +397,7 @@ static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head
 	int err;
 
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + path->config.header_len);
 	for (skb = head; skb; skb = skb->next) {
@@ -476,7 +534,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 	if (skb_is_gso(skb))
 		goto drop;
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	err = -EMSGSIZE;
 	if (skb->len > superp_path_ether_mtu(path))
@@ -514,7 +572,7 @@ static void superp_path_push_udp(struct superp_path *path, struct sk_buff *skb,
  * The next two functions do the same as udp_tunnel_xmit_skb() and udp_tunnel6_xmit_skb(), which do
  * not report whether the device's queue took the packet.
  */
-static int superp_path_output4(struct superp_path *path, struct sk_buff *skb,
+static int superp_path_output4(struct superp_path *path, struct net *net, struct sk_buff *skb,
 			       const struct in6_addr *source, const struct superp_udp_ip *header)
 {
 	__be32 saddr = source->s6_addr32[3], daddr = path->remote.s6_addr32[3];
@@ -534,11 +592,11 @@ static int superp_path_output4(struct superp_path *path, struct sk_buff *skb,
 	ip->ttl = header->hop_limit ? : ip4_dst_hoplimit(dst);
 	ip->saddr = saddr;
 	ip->daddr = daddr;
-	ip_select_ident_segs(path->net, skb, NULL, skb_shinfo(skb)->gso_segs ? : 1);
-	return ip_local_out(path->net, NULL, skb);
+	ip_select_ident_segs(net, skb, NULL, skb_shinfo(skb)->gso_segs ? : 1);
+	return ip_local_out(net, NULL, skb);
 }
 
-static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
+static int superp_path_output6(struct superp_path *path, struct net *net, struct sk_buff *skb,
 			       const struct in6_addr *source, const struct superp_udp_ip *header)
 {
 	struct ipv6hdr *ip;
@@ -553,7 +611,7 @@ static int superp_path_output6(struct superp_path *path, struct sk_buff *skb,
 	ip->saddr = *source;
 	ip->daddr = path->remote;
 	memset(skb->cb, 0, sizeof(struct inet6_skb_parm));
-	return ip6_local_out(path->net, NULL, skb);
+	return ip6_local_out(net, NULL, skb);
 }
 
 /*
@@ -582,7 +640,7 @@ static int superp_path_join_udp(struct superp_path *path, struct sk_buff *head,
 	return 0;
 }
 
-static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
+static int superp_path_output_udp(struct superp_path *path, struct net *net, struct sk_buff *skb,
 				  const struct superp_route *route,
 				  const struct superp_udp_ip *header)
 {
@@ -600,8 +658,8 @@ static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
 	if (ipv6_addr_any(source))
 		source = &route->source;
 	err = path->config.encap == SUPERP_PATH_UDP4 ?
-		      superp_path_output4(path, skb, source, header) :
-		      superp_path_output6(path, skb, source, header);
+		      superp_path_output4(path, net, skb, source, header) :
+		      superp_path_output6(path, net, skb, source, header);
 	return err > 0 ? net_xmit_errno(err) : err;
 }
 
@@ -610,7 +668,8 @@ static int superp_path_output_udp(struct superp_path *path, struct sk_buff *skb,
  * because a retransmission carries what the first packet carried. Each entry is sent alone, because
  * IP assumes that all fragments of a burst have the same length.
  */
-static int superp_path_output_fragments(struct superp_path *path, struct sk_buff *list,
+static int superp_path_output_fragments(struct superp_path *path, struct net *net,
+					struct sk_buff *list,
 					const struct superp_route *route,
 					const struct superp_udp_ip *header)
 {
@@ -630,7 +689,7 @@ static int superp_path_output_fragments(struct superp_path *path, struct sk_buff
 		if (skb_is_gso(skb))
 			superp_burst_join_udp(skb, dst_dev(route->dst));
 		skb->ignore_df = 1;
-		err = superp_path_output_udp(path, skb, route, header) ? : err;
+		err = superp_path_output_udp(path, net, skb, route, header) ? : err;
 	}
 	return err;
 }
@@ -644,15 +703,18 @@ static int superp_path_xmit_udp(struct superp_path *path, struct sk_buff *skb,
 				const struct superp_udp_ip *header, bool local)
 {
 	const struct superp_route *route;
+	struct net *net;
 	int err;
 
 	rcu_read_lock();
-	route = superp_path_route(path);
+	/* The namespace may be taken down any time. It stays until the end of this section. */
+	net = READ_ONCE(path->net);
+	route = net ? superp_path_route(path) : ERR_PTR(-ENETDOWN);
 	err = IS_ERR(route) ? PTR_ERR(route) : superp_path_join_udp(path, skb, route);
 	if (!err)
-		err = superp_path_output_udp(path, skb, route, header);
+		err = superp_path_output_udp(path, net, skb, route, header);
 	else if (err == -EMSGSIZE && local && !IS_ERR(route))
-		err = superp_path_output_fragments(path, skb, route, header);
+		err = superp_path_output_fragments(path, net, skb, route, header);
 	else
 		kfree_skb_list(skb);
 	rcu_read_unlock();

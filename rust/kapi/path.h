@@ -14,7 +14,8 @@
 
 /**
  * struct superp_path - route, encapsulation and neighbour of outgoing packets
- * @net: the network namespace, which outlives the path
+ * @net: the network namespace; NULL once it is taken down; read under RCU
+ * @list: entry in the list of paths of @net
  * @config: configuration
  * @local: source address as in @config; zero leaves the choice to the route
  * @remote: destination address as in @config
@@ -31,6 +32,7 @@
  */
 struct superp_path {
 	struct net *net;
+	struct list_head list;
 	struct superp_path_config config;
 	struct in6_addr local;
 	struct in6_addr remote;

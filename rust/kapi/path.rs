@@ -91,12 +91,12 @@ pub(crate) struct PathConfig {
 /// otherwise.
 ///
 /// A path with a device holds a reference to it. The owner drops the path when the device is
-/// unregistered, and in any case before [`PernetOps::exit`](super::net::PernetOps::exit) of its
-/// namespace returns.
+/// unregistered, because the kernel waits for that. A path that outlives its namespace sends
+/// nothing.
 ///
 /// # Invariants
 ///
-/// The pointer is a `superp_path` that this type owns. Its namespace has not been taken down.
+/// The pointer is a `superp_path` that this type owns.
 pub(crate) struct Path(NonNull<c::superp_path>);
 
 // SAFETY: A path is not bound to a thread.
@@ -138,7 +138,8 @@ impl Path {
             header: config.header.bytes,
         };
         let mut err = 0;
-        // SAFETY: `net` is a valid namespace. `config` is readable and `err` is valid for writes.
+        // SAFETY: `net` is a valid namespace. The C half has the path forget it when it is taken
+        // down. `config` is readable and `err` is valid for writes.
         let path = unsafe { c::superp_path_new(net.as_ptr(), &config, &mut err) };
         // INVARIANT: `superp_path_new()` passes ownership of the path to the caller.
         NonNull::new(path)

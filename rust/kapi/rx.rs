@@ -64,8 +64,7 @@ impl Drop for Registration {
 }
 
 /// A UDP port on which a namespace receives packets, over IPv4 and, if enabled, IPv6. It is dropped
-/// in process context, before the namespace's
-/// [`PernetOps::exit`](super::net::PernetOps::exit) returns.
+/// in process context. A port that outlives its namespace receives nothing.
 ///
 /// # Invariants
 ///
@@ -88,7 +87,8 @@ impl UdpPort {
     /// - `ENOMEM`
     pub(crate) fn open(net: &Net, port: u16) -> Result<Self> {
         let mut err = 0;
-        // SAFETY: `net` is a valid namespace; `err` is valid for writes.
+        // SAFETY: `net` is a valid namespace. The C half stops the port when the namespace is taken
+        // down. `err` is valid for writes.
         let udp = unsafe { c::superp_udp_port_open(net.as_ptr(), port, &mut err) };
         // INVARIANT: `superp_udp_port_open()` passes ownership of the port to the caller.
         NonNull::new(udp)

@@ -142,6 +142,18 @@ u32 superp_skb_len(const struct sk_buff *skb)
 }
 
 /**
+ * superp_skb_truesize - memory of a packet
+ * @skb: the packet
+ *
+ * Context: any.
+ * Return: bytes, those around the data included.
+ */
+u32 superp_skb_truesize(const struct sk_buff *skb)
+{
+	return skb->truesize;
+}
+
+/**
  * superp_skb_head - linear data of a packet
  * @skb: the packet
  * @len: returns the length of the linear data, in bytes
@@ -378,6 +390,7 @@ static struct sk_buff *superp_skb_chain_pop(struct superp_skb_chain *chain)
 	skb->prev = NULL;
 	skb->dev = NULL;
 	chain->root = root.rb_node;
+	chain->truesize -= skb->truesize;
 	if (chain->last == skb)
 		chain->last = NULL;
 	return skb;
@@ -405,6 +418,7 @@ static int superp_skb_chain_link(struct superp_skb_chain *chain, struct sk_buff 
 	rb_link_node(&skb->rbnode, parent, link);
 	rb_insert_color(&skb->rbnode, &root);
 	chain->root = root.rb_node;
+	chain->truesize += skb->truesize;
 	if (!chain->last || superp_skb_cb(chain->last)->key < key)
 		chain->last = skb;
 	return 0;
@@ -481,19 +495,15 @@ void superp_skb_chain_merge(struct superp_skb_chain *to, struct superp_skb_chain
  */
 struct sk_buff *superp_skb_chain_join(struct superp_skb_chain *chain)
 {
-	struct rb_root root = { .rb_node = chain->root };
 	struct sk_buff *skb, **end, *head;
-	struct rb_node *node;
-	u64 truesize = 0;
+	u64 truesize;
 
 	if (chain->last && chain->root == &chain->last->rbnode && !chain->root->rb_left)
 		return superp_skb_chain_pop(chain);
-	for (node = rb_first(&root); node; node = rb_next(node))
-		truesize += rb_to_skb(node)->truesize;
 	head = alloc_skb(0, GFP_ATOMIC);
 	if (!head)
 		return NULL;
-	truesize += head->truesize;
+	truesize = chain->truesize + head->truesize;
 	/* sk_rmem_alloc is an int. The data is less than truesize. */
 	if (truesize > INT_MAX) {
 		kfree_skb(head);

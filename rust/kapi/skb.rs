@@ -75,6 +75,12 @@ impl SkBuff {
         unsafe { c::superp_skb_len(self.as_ptr()) as usize }
     }
 
+    /// Memory of the packet in bytes, that around the data included.
+    pub(crate) fn memory(&self) -> usize {
+        // SAFETY: By the type invariant the pointer is a valid sk_buff.
+        unsafe { c::superp_skb_truesize(self.as_ptr()) as usize }
+    }
+
     /// The linear data.
     pub(crate) fn head(&self) -> &[u8] {
         let mut len = 0;
@@ -271,7 +277,14 @@ impl SkbQueue {
         Self(c::superp_skb_chain {
             root: ptr::null_mut(),
             last: ptr::null_mut(),
+            truesize: 0,
         })
+    }
+
+    /// Memory of the packets in bytes. Any context.
+    pub(crate) fn memory(&self) -> usize {
+        // CAST: The packets are in memory, so the sum fits.
+        self.0.truesize as usize
     }
 
     /// Inserts a packet at the place of its key, in constant time at the end, otherwise in

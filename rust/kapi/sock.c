@@ -499,6 +499,7 @@ u32 superp_sock_uid(const struct sock *sk)
 /**
  * superp_sock_full - whether SO_RCVBUF is full
  * @sk: the socket
+ * @parts: memory of messages to the socket that are not complete, in bytes
  *
  * A message is accepted if those before it take less memory than the limit. So a message that is
  * larger than the limit can be received.
@@ -506,9 +507,29 @@ u32 superp_sock_uid(const struct sock *sk)
  * Context: any.
  * Return: whether a message would be refused.
  */
-bool superp_sock_full(const struct sock *sk)
+bool superp_sock_full(const struct sock *sk, size_t parts)
 {
-	return atomic_read(&sk->sk_rmem_alloc) >= READ_ONCE(sk->sk_rcvbuf);
+	int limit = READ_ONCE(sk->sk_rcvbuf);
+
+	return parts >= limit || atomic_read(&sk->sk_rmem_alloc) >= limit - (int)parts;
+}
+
+/*
+ * Charges a message to SO_RCVBUF, unless that is full. Several connections may deliver at a time.
+ * The sum stays within an int, so it cannot become negative and the limit void.
+ */
+static bool superp_sock_charge(struct sock *sk, struct sk_buff *skb)
+{
+	int used = atomic_read(&sk->sk_rmem_alloc);
+
+	do {
+		if (used >= READ_ONCE(sk->sk_rcvbuf) || skb->truesize > INT_MAX - used)
+			return false;
+	} while (!atomic_try_cmpxchg(&sk->sk_rmem_alloc, &used, used + skb->truesize));
+	skb_orphan(skb);
+	skb->sk = sk;
+	skb->destructor = sock_rfree;
+	return true;
 }
 
 /**
@@ -702,7 +723,7 @@ int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 		err = -ESHUTDOWN;
 		goto drop;
 	}
-	if (superp_sock_full(sk)) {
+	if (superp_sock_full(sk, 0)) {
 		err = -ENOBUFS;
 		goto drop;
 	}
@@ -713,10 +734,15 @@ int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 		goto drop;
 	}
 
+	/* The filter may have changed the size. */
+	if (!superp_sock_charge(sk, skb)) {
+		err = -ENOBUFS;
+		goto drop;
+	}
+
 	*superp_meta(skb) = *meta;
 	skb->dev = NULL;
 	skb_dst_drop(skb);
-	skb_set_owner_r(skb, sk);
 	sock_skb_set_dropcount(sk, skb);
 	skb_queue_tail(&sk->sk_receive_queue, skb);
 	sk->sk_data_ready(sk);

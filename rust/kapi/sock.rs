@@ -129,10 +129,11 @@ impl Sock {
         unsafe { bindings::superp_sock_uid(self.as_ptr()) }
     }
 
-    /// Whether SO_RCVBUF is full, so that a message would be refused. Any context.
-    pub(crate) fn full(&self) -> bool {
+    /// Whether SO_RCVBUF is full, so that a message would be refused. `parts`: memory of messages
+    /// to the socket that are not complete, in bytes. Any context.
+    pub(crate) fn full(&self, parts: usize) -> bool {
         // SAFETY: `self` is a valid socket.
-        unsafe { bindings::superp_sock_full(self.as_ptr()) }
+        unsafe { bindings::superp_sock_full(self.as_ptr(), parts) }
     }
 
     /// Memory of the messages in the receive queue, in bytes. Any context.

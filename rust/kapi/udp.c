@@ -22,7 +22,8 @@
 
 /**
  * struct superp_udp_port - a UDP port that receives packets
- * @net: the network namespace; NULL once the port is closed
+ * @net: the network namespace; NULL once the port is stopped
+ * @list: entry in superp_udp_ports until the port is stopped
  * @v4: IPv4 socket
  * @v6: IPv6 socket; NULL without IPv6
  * @cells: collect received packets, which UDP delivers one by one
@@ -31,12 +32,17 @@
  */
 struct superp_udp_port {
 	struct net *net;
+	struct list_head list;
 	struct socket *v4;
 	struct socket *v6;
 	struct superp_cells cells;
 	struct superp_demux demux;
 	struct rcu_work work;
 };
+
+/* Ports that are not stopped, and the lock that serialises the stop of a port. */
+static LIST_HEAD(superp_udp_ports);
+static DEFINE_MUTEX(superp_udp_lock);
 
 /* Control block of a packet in a cell. */
 struct superp_udp_cb {
@@ -227,6 +233,9 @@ struct superp_udp_port *superp_udp_port_open(struct net *net, u16 port, int *err
 	if (!udp)
 		return NULL;
 	udp->net = net;
+	mutex_lock(&superp_udp_lock);
+	list_add(&udp->list, &superp_udp_ports);
+	mutex_unlock(&superp_udp_lock);
 	INIT_RCU_WORK(&udp->work, superp_udp_free);
 	*err = superp_cells_init(&udp->cells, superp_udp_deliver);
 	if (*err)
@@ -249,6 +258,18 @@ fail:
 	return NULL;
 }
 
+/* Releases what belongs to the namespace. Called once, with superp_udp_lock held. */
+static void superp_udp_stop(struct superp_udp_port *udp)
+{
+	WRITE_ONCE(udp->net, NULL);
+	list_del(&udp->list);
+	superp_demux_stop(&udp->demux);
+	if (udp->v4)
+		udp_tunnel_sock_release(udp->v4->sk);
+	if (udp->v6)
+		udp_tunnel_sock_release(udp->v6->sk);
+}
+
 /**
  * superp_udp_port_close - close a UDP port
  * @udp: the port
@@ -260,11 +281,33 @@ fail:
  */
 void superp_udp_port_close(struct superp_udp_port *udp)
 {
-	WRITE_ONCE(udp->net, NULL);
-	superp_demux_stop(&udp->demux);
-	if (udp->v4)
-		udp_tunnel_sock_release(udp->v4->sk);
-	if (udp->v6)
-		udp_tunnel_sock_release(udp->v6->sk);
+	mutex_lock(&superp_udp_lock);
+	if (udp->net)
+		superp_udp_stop(udp);
+	mutex_unlock(&superp_udp_lock);
 	queue_rcu_work(superp_wq, &udp->work);
+}
+
+/**
+ * superp_udp_ports_stop - stop the ports of a namespace that is taken down
+ * @net: the namespace
+ *
+ * Their owners may close them later.
+ *
+ * Context: process, sleeps.
+ */
+void superp_udp_ports_stop(const struct net *net)
+{
+	struct superp_udp_port *udp, *next;
+
+	mutex_lock(&superp_udp_lock);
+	list_for_each_entry_safe(udp, next, &superp_udp_ports, list) {
+		if (udp->net != net)
+			continue;
+		superp_udp_stop(udp);
+		/* After a grace period no packet reaches the port, and it learns no route. */
+		synchronize_net();
+		superp_demux_free(&udp->demux);
+	}
+	mutex_unlock(&superp_udp_lock);
 }

@@ -87,6 +87,10 @@ pub struct Config {
     pub tal_max_ops_per_pkt: u32,
     /// In units of 10 ns; 0 for no limit.
     pub tal_transaction_timeout: u64,
+    /// Refusals of access in a second; 0 for no limit.
+    pub tal_refusal_rate: u32,
+    /// Refusals of access after which the owner breaks the connection; 0 for no limit.
+    pub tal_max_refusals: u32,
 }
 
 impl Default for Config {
@@ -113,6 +117,8 @@ impl Default for Config {
             tal_max_pkt_per_trans: params::TAL_MAX_PKT_PER_TRANS.default as u32,
             tal_max_ops_per_pkt: params::TAL_MAX_OPS_PER_PKT.default as u32,
             tal_transaction_timeout: params::TAL_TRANSACTION_TIMEOUT.default,
+            tal_refusal_rate: params::TAL_REFUSAL_RATE.default as u32,
+            tal_max_refusals: params::TAL_MAX_REFUSALS.default as u32,
         }
     }
 }
@@ -174,6 +180,8 @@ fields! {
     TAL_MAX_PKT_PER_TRANS = tal_max_pkt_per_trans: u32;
     TAL_MAX_OPS_PER_PKT = tal_max_ops_per_pkt: u32;
     TAL_TRANSACTION_TIMEOUT = tal_transaction_timeout: u64;
+    TAL_REFUSAL_RATE = tal_refusal_rate: u32;
+    TAL_MAX_REFUSALS = tal_max_refusals: u32;
 }
 
 impl Config {

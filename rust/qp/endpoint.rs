@@ -93,10 +93,10 @@ impl Endpoint {
     }
 
     /// See [`crate::qp::Qp::can_receive`]. Any context up to softirq.
-    pub(crate) fn can_receive(&self, from: &MsgMeta) -> Result<(), RecvError> {
+    pub(crate) fn can_receive(&self, from: &MsgMeta, parts: usize) -> Result<(), RecvError> {
         self.check_addresses(from)?;
         self.sock
-            .with(|sk, _| match (sk.recv_closed(), sk.full()) {
+            .with(|sk, _| match (sk.recv_closed(), sk.full(parts)) {
                 (true, _) => Err(RecvError::NoQp),
                 (false, true) => Err(RecvError::NoBuffer),
                 (false, false) => Ok(()),

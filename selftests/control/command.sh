@@ -96,7 +96,7 @@ perf_serve_again() {
 	wait "$client" || status=$?
 	cat "$folder/told"
 	tap_equal 1 "$status" "status of the measurement" || return 1
-	says 'no such key' && says 'perf serve there has ended, or was started again' || return 1
+	says 'access refused' && says 'perf serve there has ended, or was started again' || return 1
 	told 'perf serve there has ended, or was started again' superp perf write bw 10.23.0.2 --remote "$old" --count 1 || return 1
 	on "$nodeA" superp perf write bw 10.23.0.2 --count 1 || return 1
 	end_server || return 1

@@ -30,14 +30,14 @@ makes_job() {
 	tap_equal 9 "$(state .connections_running)" "connections that run"
 }
 
-# In the partition a program has what it wants; over the connection of the file its region is shut, (3.4).
+# In the partition a program has what it wants; over the connection of the file its region is shut, (3.0).
 partition_holds() {
 	local partition
 	partition=$(token j1)
 	serve fx1 --size 1M --partition "$partition" || return 1
 	on fx2 superp xfer write 10.23.0.1 --remote "$remote" --length 256K --verify --cid "$(cid fx2 "$partition" fx1)" || return 1
-	tap_refused '(3.4)' on fx2 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
-	tap_refused '(3.4)' on fx4 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
+	tap_refused '(3.0)' on fx2 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
+	tap_refused '(3.0)' on fx4 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
 	kill "$server"
 	wait "$server" || return 1
 }
@@ -139,7 +139,7 @@ slurm_scripts() {
 	on fx4 superp xfer write 10.23.0.1 --remote "$remote" --length 4K --verify || return 1
 	tap_refused 'no established connection to 10.23.0.3 is in the partition' on fx4 superp ping 10.23.0.3 -c 1 || return 1
 	unset SUPERP_PARTITION
-	tap_refused '(3.4)' on fx4 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
+	tap_refused '(3.0)' on fx4 superp xfer write 10.23.0.1 --remote "$remote" --length 4K || return 1
 	kill "$server"
 	wait "$server" || return 1
 	# Queued again, on other nodes.

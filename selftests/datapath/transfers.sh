@@ -62,6 +62,7 @@ ports_up
 # A virtual CPU that stands still for a while is no loss.
 for node in "$nodeA" "$nodeB"; do
 	on "$node" superp param set pdl_retrans_time_out 10000000000
+	on "$node" superp param set tal_error_detail 1
 done
 cid=0
 for way in $encapsulations; do

@@ -278,6 +278,18 @@ static inline int node_port(const struct node *node)
 	return nl_do(node, &req, NULL, 0);
 }
 
+/* Refusals name the reason, which tests look at. */
+static inline int node_error_detail(const struct node *node)
+{
+	static const char name[] = "tal_error_detail";
+	struct nl_request req;
+
+	nl_begin(&req, 0, SUPERP_CMD_PARAM_SET);
+	nl_put(&req, SUPERP_A_PARAM_NAME, name, sizeof(name));
+	nl_put_u32(&req, SUPERP_A_PARAM_VALUE, 1);
+	return nl_do(node, &req, NULL, 0);
+}
+
 static inline void nodes_down(void)
 {
 	if (node_a.name[0])
@@ -292,7 +304,7 @@ static inline int nodes_open(struct node *node)
 
 	snprintf(path, sizeof(path), "/run/netns/%s", node->name);
 	node->netns = open(path, O_RDONLY | O_CLOEXEC);
-	if (node->netns < 0 || node_port(node)) {
+	if (node->netns < 0 || node_port(node) || node_error_detail(node)) {
 		fprintf(stderr, "cannot make the port of node %s\n", node->name);
 		return -1;
 	}

@@ -46,6 +46,8 @@ class Nodes:
         for number, mac in ((1, MAC_B), (2, MAC_A)):
             run("ip", "-n", self.name[number], "link", "set", "eth0", "address", mac.hex(":"))
             self.whole(number, bursts)
+            # Refusals name the reason, which tests look at.
+            self.superp(number, "param", "set", "tal_error_detail", "1")
 
     def whole(self, number, bursts):
         """Whether packets of a node that leave together pass its device as one."""

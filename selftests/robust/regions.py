@@ -3,6 +3,7 @@
 """What a node answers to accesses of a scripted peer to its regions and receive contexts, right and
 wrong ones. The node is number 1, CID 47; the script is number 2, CID 64."""
 
+import json
 import mmap
 
 from node import *
@@ -91,7 +92,10 @@ def bad_sends(way):
 
 
 def refusals_look_the_same(way):
-    """What is wrong with an access to memory is told to nobody who guesses addresses [proto 5]."""
+    """What is wrong with an access to memory is told to nobody who guesses addresses [proto 5]. It is
+    the default."""
+    shown = json.loads(nodes.superp(1, "-j", "param", "show"))
+    same([p["default"] for p in shown if p["name"] == "tal_error_detail"], [0], "default of tal_error_detail")
     nodes.superp(1, "param", "set", "tal_error_detail", "0")
     p = peer(way)
     answers = {}
@@ -125,6 +129,42 @@ def refusals_look_the_same(way):
     same(kinds.pop(), error_op(3, 0), "the refusal")
     same(p.stat("access-violations"), len(answers), "refusals that the node has counted")
     nodes.superp(1, "param", "set", "tal_error_detail", "1")
+
+
+def guess(p, n):
+    """One more access to a region that is not there, and the node's refusal."""
+    p.send(WRITE, write_op((n + 1) << 40 | 0x7FFF) + bytes(16), num_ops=1)
+    error = p.answer("refusal", lambda a: a.error() and a.xid == p.xid & 0xFFFF).error()
+    same(error[3], 3, "major code")
+    p.xid += 1
+
+
+def refusals_are_limited_in_rate():
+    """A thousand leave at once, further ones at the rate. The bound is that of the node: a slow
+    machine has fewer."""
+    rate, burst, count = 100, 1000, 1200
+    p = peer("sunh", "tal_refusal_rate", str(rate))
+    begin = time.monotonic()
+    for n in range(count):
+        guess(p, n)
+    took = time.monotonic() - begin
+    assert count <= burst + 1 + rate * took, f"{count} refusals in {took:.2f} s"
+    same(p.stat("access-violations"), count, "refusals that the node has counted")
+    p.alive()
+
+
+def refused_too_often():
+    """An administrator has the connection broken after so many."""
+    p = peer("sunh", "tal_max_refusals", "3")
+    for n in range(2):
+        guess(p, n)
+    p.alive()
+    same(p.stat("state"), "established", "state after two")
+    p.send(WRITE, write_op(1 << 40) + bytes(16), num_ops=1)
+    end = time.monotonic() + 10
+    while p.stat("state") != "broken" and time.monotonic() < end:
+        time.sleep(0.01)
+    same((p.stat("state"), p.stat("cause")), ("broken", "the peer was refused too often"), "state after three")
 
 
 def unfinished_send():
@@ -193,6 +233,8 @@ try:
         results.case(f"{way}: Sends outside of a receive context are refused", bad_sends, way)
         results.case(f"{way}: refusals look the same", refusals_look_the_same, way)
         results.case(f"{way}: a region of a global address space has no neighbours", global_space, way)
+    results.case("refusals are limited in rate", refusals_are_limited_in_rate)
+    results.case("a peer that is refused too often loses the connection", refused_too_often)
     results.case("a receive context that is released in the middle of a message", unfinished_send)
 finally:
     nodes.down()

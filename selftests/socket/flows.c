@@ -3,13 +3,19 @@
  * Requests that wait for very many queue pairs of a peer: when their connection ends, others do not
  * notice.
  */
+#include <net/if.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 
-#include "superp_test.h"
+#include "superp_conn.h"
 
 #define FLOWS 48000
-#define SOCKETS 4000
+#define SOCKETS 12000
+/* Connections that end at a time, and the first of their ids. */
+#define CROWD 1000
+#define CROWD_CID 61000
 /* Messages of a system call. */
 #define AT_ONCE 64
 
@@ -174,6 +180,92 @@ TEST_F_TIMEOUT(flows, their_connection_goes__others_go_on, slowly(60))
 	close(other.fd);
 	close(b);
 	conn_down(self->cid + 2);
+}
+
+/* Takes RTNL again and again, which the whole machine shares. */
+static void *takes_rtnl(void *argument)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_qlen = 1000 };
+	struct other *other = argument;
+
+	while (!atomic_load(&other->over)) {
+		uint64_t begin = now_ns(), took;
+
+		other->status = ioctl(other->fd, SIOCSIFTXQLEN, &request);
+		if (other->status)
+			break;
+		took = now_ns() - begin;
+		if (took > other->longest)
+			other->longest = took;
+		other->rounds++;
+	}
+	return NULL;
+}
+
+/* A batch for the superp command: @count connections by a device of their own. */
+static int write_batch(const char *path, int count)
+{
+	FILE *file = fopen(path, "w");
+	int i;
+
+	if (!file)
+		return -1;
+	for (i = 0; i < count; i++)
+		fprintf(file, "conn add %d peer 10.99.0.2 peer-cid 1 local 10.99.0.1 dev crowd0\n"
+			"conn start %d\n", CROWD_CID + i, CROWD_CID + i);
+	return fclose(file);
+}
+
+/*
+ * The device of many connections goes, at a node that has many sockets. Every socket is told of
+ * each connection.
+ */
+TEST_F_TIMEOUT(flows, many_connections_break__others_go_on, slowly(60))
+{
+	struct rlimit files = { SOCKETS + 100, SOCKETS + 100 };
+	struct sockaddr_superp to = superp_name(NULL, 0, QPN_B);
+	const char *batch = "/tmp/flows.batch";
+	struct other other = {};
+	pthread_t thread;
+	int i;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, node_param(&node_a, "pdl_conns_per_xpu", "4096"));
+	ASSERT_EQ(0, run("ip -n %s link add crowd0 type veth peer crowd1", node_a.name));
+	ASSERT_EQ(0, run("ip -n %s link set crowd0 up", node_a.name));
+	ASSERT_EQ(0, run("ip -n %s link set crowd1 up", node_a.name));
+	ASSERT_EQ(0, run("ip netns exec %s superp dev add crowd0 encap sunh", node_a.name));
+	ASSERT_EQ(0, write_batch(batch, CROWD));
+	ASSERT_EQ(0, run("ip netns exec %s superp batch %s", node_a.name, batch));
+	memcpy(to.ssp_addr, (uint8_t[]){ [10] = 255, 255, 10, 99, 0, 2 }, 16);
+	for (i = 0; i < SOCKETS; i++) {
+		self->fds[i] = superp_socket(&node_a);
+		ASSERT_LE(0, self->fds[i]);
+		self->count++;
+		ASSERT_EQ(0, superp_bind(self->fds[i], 100000 + i));
+		to.ssp_cid = CROWD_CID + i % CROWD;
+		ASSERT_EQ(0, connect(self->fds[i], (void *)&to, sizeof(to)));
+	}
+	other.fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, other.fd);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, takes_rtnl, &other));
+	ASSERT_EQ(0, run("ip -n %s link del crowd0", node_a.name));
+	/* Each socket is told of its connection. */
+	for (i = 0; i < SOCKETS; i++) {
+		ASSERT_TRUE(superp_poll(self->fds[i], POLLERR, slowly(10000)) & POLLERR);
+		EXPECT_EQ(ECONNRESET, superp_error(self->fds[i]));
+	}
+	atomic_store(&other.over, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	TH_LOG("RTNL was taken %u times, the longest took %llu us", other.rounds,
+	       (unsigned long long)other.longest / 1000);
+	EXPECT_EQ(0, other.status);
+	EXPECT_LT(10, other.rounds);
+	/* When all sockets were told under RTNL, it took twice as long. */
+	EXPECT_GT(slowly(300) * 1000000ull, other.longest);
+	close(other.fd);
+	for (i = 0; i < CROWD; i++)
+		conn_command(&node_a, SUPERP_CMD_CONN_DEL, CROWD_CID + i);
 }
 
 SUPERP_TEST_MAIN

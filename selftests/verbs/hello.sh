@@ -56,8 +56,8 @@ greets_in_partition() {
 
 # A caller that is not in the partition gets at nothing that is. The server waits for it in vain.
 keeps_others_out() {
-	local said='memory region of another partition' status=0
-	[ "$2" = "$c" ] || said='Access(Partition)'
+	local said='memory access refused' status=0
+	[ "$2" = "$c" ] || said='Access(Other)'
 	SUPERP_PARTITION=7 serves "$1" || return 1
 	tap_refused "$said" on "$nodeA" "$2" call "$(address "$way" 2)" || status=1
 	kill "$server"

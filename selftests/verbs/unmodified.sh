@@ -123,8 +123,8 @@ shut() {
 	local serving=7
 	! pair 18515 "$@" || { echo "it succeeded"; return 1; }
 	says 'Completion with error at client' "$client_said" || return 1
-	# IBV_WC_REM_ACCESS_ERR, and the codes of the protocol: 3.4.
-	says 'Failed status 10: .* syndrom 0x30004' "$client_said"
+	# IBV_WC_REM_ACCESS_ERR, and the codes of the protocol: 3.0.
+	says 'Failed status 10: .* syndrom 0x30000' "$client_said"
 }
 
 # unconnected: B is in a partition without a connection.

@@ -254,7 +254,8 @@ impl<A: Slabs> Connection<A> {
         };
         let ack = self.ack.due().unwrap_or(never);
         let transaction = self.initiator.deadline().map_or(never, |(at, _)| at);
-        let first = send.min(ack).min(transaction);
+        let refusal = self.target.refusal_due().unwrap_or(never);
+        let first = send.min(ack).min(transaction).min(refusal);
         (first != never).then_some(first)
     }
 

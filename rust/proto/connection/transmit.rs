@@ -21,6 +21,7 @@ impl<A: Slabs> Connection<A> {
         if !self.running() {
             return None;
         }
+        self.target.release_refusals(now);
         if self.config.lite {
             return self.poll_transmit_lite(now);
         }

@@ -9,6 +9,7 @@ mod initiator;
 mod layout;
 mod reads;
 mod reception;
+mod refusals;
 mod target;
 
 pub(super) use initiator::Initiator;

@@ -3,8 +3,8 @@
 
 use super::super::bitmap::SeqnoBitmaps;
 use super::super::slab::Slabs;
-use super::super::wire::TalHeader;
-use super::super::{DropReason, Report};
+use super::super::wire::{SendQpExtOp, TalHeader};
+use super::super::{Block, Code, DropReason, Report, SegmentExt};
 
 /// Reception state of one transaction. A slot of `SeqnoBitmaps` has its Seqnos.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +79,26 @@ impl Reception {
     pub(super) fn is_complete(&self) -> bool {
         self.num_packets != 0 && self.count == self.num_packets
     }
+}
+
+/// Position in its message of a block without padding. Cuts the block at the end of the message.
+pub(super) fn segment_ext(send: &SendQpExtOp, block: &mut Block) -> Result<SegmentExt, Code> {
+    let remaining = send
+        .message_len
+        .checked_sub(send.offset)
+        .ok_or(Code::MALFORMED_LENGTH)? as usize;
+    // An empty message has a block of 16 bytes, of which the pad field covers only 15.
+    if block.len > remaining && send.message_len > 0 {
+        return Err(Code::MALFORMED_LENGTH);
+    }
+    block.len = block.len.min(remaining);
+    Ok(SegmentExt {
+        offset: send.offset,
+        message_len: send.message_len,
+        imm: send.flags.immediate.then_some(send.immediate),
+        solicited: send.flags.solicited,
+        start: send.flags.start,
+    })
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use super::super::seq::xid_diff;
 use super::super::slab::{Ring, Slabs, Slots};
 use super::super::stats::Stats;
 use super::super::wire::{
-    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, Run, SendQpExtOp, TalHeader,
-    TransactionErrorOp,
+    AtomicKind, AtomicResponseOp, Op, Opcode, Packet, Run, TalHeader, TransactionErrorOp,
 };
 use super::super::{
     Atomic, Block, Code, DropReason, Immediate, Owner, Payload, ReplyPayload, ReplyRead, Report,
@@ -17,7 +16,8 @@ use super::super::{
 };
 use super::layout::{pad, Limits};
 use super::reads::{ReadList, Reads, NIL};
-use super::reception::Reception;
+use super::reception::{segment_ext, Reception};
+use super::refusals::Refusals;
 use super::Step;
 
 /// State of a slot.
@@ -63,7 +63,7 @@ struct Transaction {
     reply_sent: u16,
     error: TransactionErrorOp,
     error_sent: bool,
-    /// The XID is in `Target::answers`.
+    /// The XID is in `Target::answers` or `Target::refusals`.
     queued: bool,
     /// Number of packets of the answer that were sent and are not acknowledged.
     unacked: u16,
@@ -93,6 +93,8 @@ pub(crate) struct Target<A: Slabs> {
     reads: Reads<A>,
     /// XIDs of transactions with packets of an answer to send.
     answers: Ring<A>,
+    /// Refusals of access that have to wait before they enter `answers`.
+    refusals: Refusals<A>,
     /// Lowest XID that has not retired.
     next_acked_txid: u16,
     /// XID of the peer's Last NULL, after its arrival.
@@ -116,6 +118,7 @@ impl<A: Slabs> Target<A> {
             slots,
             reads: Reads::new(reads as usize)?,
             answers: Ring::new(window)?,
+            refusals: Refusals::new(config)?,
             next_acked_txid: config.start_xid,
             last_null: None,
             window,
@@ -531,6 +534,21 @@ impl<A: Slabs> Target<A> {
         };
         if !slot.queued {
             slot.queued = true;
+            match code.major == Code::ACCESS.major {
+                true => self.refusals.push(xid),
+                false => self.answers.push(xid),
+            }
+        }
+    }
+
+    /// Time at which the next refusal of an access may be sent, in ns. `None` if none waits.
+    pub(crate) fn refusal_due(&self) -> Option<u64> {
+        self.refusals.due()
+    }
+
+    /// Queues the refusals of accesses that may be sent at `now`.
+    pub(crate) fn release_refusals(&mut self, now: u64) {
+        while let Some(xid) = self.refusals.pop(now) {
             self.answers.push(xid);
         }
     }
@@ -776,24 +794,4 @@ impl<A: Slabs> Target<A> {
             self.next_acked_txid = self.next_acked_txid.wrapping_add(1);
         }
     }
-}
-
-/// Position in its message of a block without padding. Cuts the block at the end of the message.
-fn segment_ext(send: &SendQpExtOp, block: &mut Block) -> Result<SegmentExt, Code> {
-    let remaining = send
-        .message_len
-        .checked_sub(send.offset)
-        .ok_or(Code::MALFORMED_LENGTH)? as usize;
-    // An empty message has a block of 16 bytes, of which the pad field covers only 15.
-    if block.len > remaining && send.message_len > 0 {
-        return Err(Code::MALFORMED_LENGTH);
-    }
-    block.len = block.len.min(remaining);
-    Ok(SegmentExt {
-        offset: send.offset,
-        message_len: send.message_len,
-        imm: send.flags.immediate.then_some(send.immediate),
-        solicited: send.flags.solicited,
-        start: send.flags.start,
-    })
 }

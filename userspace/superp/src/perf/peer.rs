@@ -53,6 +53,11 @@ pub(super) const STALE: &str =
     "perf serve there has ended, or was started again and has other memory: \
      measure again, without --remote or with the one that it prints now";
 
+/// Likewise, where the peer does not say which of both it is (`tal_error_detail`).
+pub(super) const REFUSED: &str =
+    "perf serve there has ended, or was started again and has other memory, or it has less: \
+     measure again, without --remote or with the one that it prints now; see its --size";
+
 /// Likewise, where messages go nowhere.
 pub(super) const ENDED: &str =
     "perf serve there has ended, or was started again: measure again; superp perf serve starts it";

@@ -2,7 +2,7 @@
 //! The requests of a measurement.
 
 use super::histogram::Histogram;
-use super::peer::{Peer, ENDED, STALE, TOO_SMALL};
+use super::peer::{Peer, ENDED, REFUSED, STALE, TOO_SMALL};
 use super::plan::{Operation, Plan};
 use super::progress::Progress;
 use super::slots::{first_difference, Slots};
@@ -330,6 +330,7 @@ impl<'a> Runner<'a> {
         Err(match error.fault {
             superp_verbs::Fault::Access(AccessFault::Bounds) => failure.hint(TOO_SMALL),
             superp_verbs::Fault::Access(AccessFault::Key) => failure.hint(STALE),
+            superp_verbs::Fault::Access(AccessFault::Other) => failure.hint(REFUSED),
             superp_verbs::Fault::NoQueuePair => failure.hint(ENDED),
             superp_verbs::Fault::Unsupported | superp_verbs::Fault::Length => {
                 failure.hint("this needs a connection with ext on, at both ends")
