@@ -16,7 +16,7 @@ use crate::{
     conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Start},
     event::Event,
     kapi::{
-        errno::{eaddrnotavail, Refusal},
+        errno::{eaddrnotavail, ehostunreach, Refusal},
         net,
         path::{Encap, Path, PathConfig},
         timer, uapi,
@@ -113,6 +113,13 @@ impl Node {
         let paths = self.open_paths(&identity)?;
         let mtus = paths.iter().map(Path::mtu);
         let max_mtu = mtus.fold(MTU_MAX, u32::min);
+        // A path over UDP without a route carries packets of no length.
+        if max_mtu == 0 {
+            return Err(Refusal::new(
+                ehostunreach(),
+                c"no route to the peer from local-addr: does this node have that address",
+            ));
+        }
         identity.config.mtu = match params.mtu {
             None => max_mtu,
             Some(mtu) if mtu <= max_mtu => mtu,

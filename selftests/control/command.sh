@@ -211,6 +211,13 @@ routes_lead_away() {
 	on "$nodeA" superp dev del lo
 }
 
+# The own address may be missing too, and IPv6 then has no route from it.
+no_route_is_told() {
+	told 'connection 78: no route to the peer from local: does this node have that address' \
+		superp conn add 78 peer fd99::2 peer-cid 78 encap udp6 local fd99::1 || return 1
+	told 'no route to the peer' superp conn add 78 peer 192.0.2.1 peer-cid 78 encap udp4 local 10.23.0.1
+}
+
 ids_are_named() {
 	local verb
 	for verb in start stop del reset show; do
@@ -319,6 +326,7 @@ tap_case "times have units" times_have_units
 tap_case "what is given twice is refused" given_twice
 tap_case "terminals do not obey names" names_are_not_obeyed
 tap_case "routes lead to other nodes" routes_lead_away
+tap_case "a connection without a route" no_route_is_told
 tap_case "failures name the id" ids_are_named
 tap_case "failures have the command's own words" words_are_those_of_the_command
 tap_case "a reset is told with its start value" reset_is_told

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 found=$(mktemp)
 restore() {
 	nodes_down
-	rm -f "$found"
+	rm -f "$found" "$found.mtu"
 }
 trap restore EXIT
 
@@ -122,6 +122,35 @@ small_mtu() {
 	# What it did to the connection is there still: that must be created again.
 	finds "$nodeA" "$patient" "connection:$cid" || return 1
 	apply && content
+}
+
+# lower_mtu WAY: of two devices on one wire the peer's takes shorter packets, and drops others without a word. What was
+# made by hand at this end loses its long packets, and only these. A veth takes bursts whatever their packets'
+# length is.
+lower_mtu() {
+	local way=$1 status=0
+	alone && ip -n "$nodeB" link set eth0 mtu 1500 && ip -n "$nodeA" link set eth0 gso_max_segs 1 || return 1
+	# A device that was switched off has lost them.
+	ip -n "$nodeA" address replace fd23::1/64 dev eth0 nodad && ip -n "$nodeB" address replace fd23::2/64 dev eth0 nodad || return 1
+	connect "$way" "$cid" ext on pdl_dead_time 1s && named "$(address "$way" 2)" || status=1
+	[ "$status" != 0 ] || both_ways || status=1
+	ip -n "$nodeB" link set eth0 mtu 9000 && ip -n "$nodeA" link set eth0 gso_max_segs 65535
+	return "$status"
+}
+# Before a long packet was sent, if it is asked about; after one broke the connection; and what it gives helps.
+named() {
+	nodes_wait 20 names_mtu "$1" || return 1
+	[ "$(conn_get "$nodeA" "$cid" state)" = established ] || return 1
+	! "$xfer" each "$nodeA" "$nodeB" "$1" "$cid" write 4000 1 || return 1
+	nodes_wait 20 state_is "$nodeA" broken && nodes_wait 20 names_mtu || return 1
+	told text | grep -q 'packets of 9000 bytes' && apply || return 1
+	finds "$nodeA" "$patient" '' "$1" && finds "$nodeB" "$patient" ''
+}
+# It is best effort where machines are busy.
+names_mtu() { finds "$nodeA" "$impatient" "mtu:$cid" "$@" >"$found.mtu" 2>&1; }
+both_ways() {
+	"$xfer" each "$nodeA" "$nodeB" "$(address "$way" 2)" "$cid" write,read,send 9000 4 &&
+		"$xfer" each "$nodeB" "$nodeA" "$(address "$way" 1)" "$cid" write,read,send 9000 4
 }
 
 no_address() {
@@ -269,6 +298,9 @@ tap_case "a device that is switched off" switched_off
 tap_case "a port that has become a part of a bridge" in_a_bridge
 tap_case "a device without carrier" no_carrier
 tap_case "an MTU below the connection's" small_mtu
+for encap in sunh udp4 udp6; do
+	tap_case "$encap: an MTU of the peer's device below the connection's" lower_mtu "$encap"
+done
 tap_case "a port without address" no_address
 tap_case "a connection whose own address is gone" other_address
 tap_case "a connection that is shut down, here and at both ends" shut_down

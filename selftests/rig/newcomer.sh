@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # newcomer.sh SUITE…: on the host, whether plain "make" does in a Debian machine of that suite
 # (trixie, with its backports; forky; sid) with nothing installed but make. It is told what to
-# install, installs just that, and has the module. A part of "make check-long".
+# install, installs just that, and has the module. That suite's kernel is then booted in QEMU with this
+# module, and passes the short form of the kselftests. A part of "make check-long".
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . selftests/vm/env.sh
@@ -78,10 +79,34 @@ compiler() {
 older() { tap_refused 'Linux 6.12.1-amd64 is older than 7.2, the first that the module is for: apt install' machine scripts/prepare-kernel 6.12.1-amd64; }
 unknown() { tap_refused 'no headers of Linux 9.9.9-custom' machine scripts/prepare-kernel 9.9.9-custom; }
 
+# The suite's kernel, laid out as kernel-fetch does. Since 7.3 Debian has the image and its modules in two packages.
+kernel() {
+	local folder=$root/kernel packages file
+	mkdir -p "$folder/lib/modules"
+	mapfile -t packages < <(machine apt-cache pkgnames linux- | grep -xE "linux-(image|binary|modules)-${release//+/\\+}")
+	machine sh -euc 'cd /kernel; exec apt-get download -q -o APT::Sandbox::User=root "$@"' sh "${packages[@]}" || return 1
+	for file in "$folder"/*.deb; do
+		dpkg -x "$file" "$folder/deb" || return 1
+	done
+	mv "$folder/deb/usr/lib/modules/$release" "$folder/lib/modules/" || return 1
+	[ -e "$folder/lib/modules/$release/vmlinuz" ] || mv "$folder/deb/boot/vmlinuz-$release" "$folder/lib/modules/$release/vmlinuz" || return 1
+	"$vm/in-root" depmod -b "/cache/${folder#"$cache/"}" "$release" && echo "$release" >"$folder/RELEASE"
+}
+runs() {
+	local results=$top/build/results/newcomer-$suite
+	rm -rf "$results"
+	"$vm/run" --timeout 1800 --results "$results" --kernel "$root/kernel" --module "/superp/$out/superp.ko" qemu -- \
+		selftests/lib/run-tests --short || return 1
+	grep -F "Linux version $release " "$results/kernel.log" || return 1
+	passed="$(cat "$results"/tests/*.tap | grep -c '^ok') cases of $(find "$results/tests" -name '*.tap' | wc -l) tests"
+}
+
 need_root 'a Debian folder'
 "$vm/host-setup"
+"$vm/cargo" build --profile "$profile" --workspace --locked --quiet
+"$vm/selftests"
 for suite; do
-	root=$cache/newcomer-$suite out=build/newcomer-$suite advice=
+	root=$cache/newcomer-$suite out=build/newcomer-$suite advice='' passed=none
 	rm -rf "$root"
 	tap_case "$suite: a bare machine" bare "$suite" make
 	[ "$tap_failed" = 0 ] || break
@@ -93,6 +118,9 @@ for suite; do
 	tap_case "$suite: for the kernel that was asked for" vermagic
 	tap_case "$suite: without a warning" symbols
 	tap_case "$suite: nothing is prepared twice" again
+	tap_case "$suite: its kernel can be had" kernel
+	tap_case "$suite: Linux $release boots, and passes the short form of the tests" runs
+	tap_note "passed: $passed"
 	tap_case "$suite: it is installed from the tree in which it was built" installs
 	tap_case "$suite: other users take what root has prepared" others
 	tap_case "$suite: rustc of another version is refused" compiler

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use superp_cm::enrolment::router;
-use superp_tls::authority::{self, Request, AUTHORITY_DAYS, AUTHORITY_KEY_FILE};
+use superp_tls::authority::{self, Request, AUTHORITY_KEY_FILE, AUTHORITY_VALID};
 use superp_tls::enrolment::{self, Grant, Token};
 use superp_tls::serve::serve;
 use superp_tls::{Role, Which, REVOCATION_FILE};
+use superp_units::{between, span, DAY, HOUR, MINUTE};
 use tokio::net::TcpListener;
 
 /// Where the authority is, unless told.
@@ -25,9 +26,9 @@ pub(crate) struct Init {
     /// Host name or address that others reach the manager by, besides localhost; may be repeated.
     #[arg(long, value_name = "NAME|ADDRESS")]
     address: Vec<String>,
-    /// Days that the manager's certificate is valid.
-    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=i64::from(AUTHORITY_DAYS)))]
-    days: u32,
+    /// How long the manager's certificate is valid: days, or a time such as 12h.
+    #[arg(long, alias = "days", value_name = "TIME", default_value = "365d", value_parser = lifetime)]
+    valid: Duration,
 }
 
 /// What a certificate is to say.
@@ -43,9 +44,9 @@ struct Owner {
     /// Host name or address that the agent or the manager serves under, without port; may be repeated.
     #[arg(long, value_name = "NAME|ADDRESS")]
     address: Vec<String>,
-    /// Days that it is valid.
-    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=i64::from(AUTHORITY_DAYS)))]
-    days: u32,
+    /// How long it is valid: days, or a time such as 12h.
+    #[arg(long, alias = "days", value_name = "TIME", default_value = "365d", value_parser = lifetime)]
+    valid: Duration,
 }
 
 #[derive(clap::Args)]
@@ -83,9 +84,9 @@ pub(crate) struct TokenArgs {
     dir: PathBuf,
     #[command(flatten)]
     owner: Owner,
-    /// Hours in which it can be redeemed.
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=8760))]
-    hours: u32,
+    /// How long it can be redeemed: hours, or a time such as 2d.
+    #[arg(long, alias = "hours", value_name = "TIME", default_value = "24h", value_parser = redeemable)]
+    redeem: Duration,
 }
 
 #[derive(clap::Args)]
@@ -114,9 +115,19 @@ pub(crate) struct Enrol {
     out: PathBuf,
 }
 
+/// Reads how long a certificate is valid; a plain number is one of days.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    between(text, DAY, MINUTE..=AUTHORITY_VALID.as_secs()).map(Duration::from_secs)
+}
+
+/// Reads how long a token can be redeemed; a plain number is one of hours.
+fn redeemable(text: &str) -> Result<Duration, String> {
+    between(text, HOUR, MINUTE..=365 * DAY).map(Duration::from_secs)
+}
+
 pub(crate) fn init(args: Init) -> Result<(), String> {
     let addresses = HERE.map(str::to_owned).into_iter().chain(args.address);
-    let manager = Request::new("manager", Role::Manager, addresses.collect(), args.days);
+    let manager = Request::new("manager", Role::Manager, addresses.collect(), args.valid);
     // An authority without its manager would be half of what was asked for.
     authority::check(&manager)?;
     authority::init(&args.dir)?;
@@ -137,13 +148,14 @@ pub(crate) fn issue(args: Issue) -> Result<(), String> {
         role,
         name,
         address,
-        days,
+        valid,
     } = args.owner;
-    let request = Request::new(&name, role, address, days);
+    let request = Request::new(&name, role, address, valid);
     authority::issue(&args.dir, &request, &args.out)?;
     println!(
-        "{}: a certificate of the {role} {name}, valid for {days} days; its owner gives the directory as --tls",
+        "{}: a certificate of the {role} {name}, valid for {}; its owner gives the directory as --tls",
         args.out.display(),
+        span(valid.as_secs()),
     );
     Ok(())
 }
@@ -190,10 +202,9 @@ pub(crate) fn token(args: TokenArgs) -> Result<(), String> {
         name: args.owner.name,
         role: args.owner.role,
         addresses: args.owner.address,
-        days: args.owner.days,
+        valid: args.owner.valid,
     };
-    let valid = Duration::from_secs(u64::from(args.hours) * 3600);
-    println!("{}", enrolment::token(&args.dir, &grant, valid)?);
+    println!("{}", enrolment::token(&args.dir, &grant, args.redeem)?);
     Ok(())
 }
 

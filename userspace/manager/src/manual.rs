@@ -71,6 +71,10 @@ const PAGES: &[Page] = &[
             "For a person who commands:",
             "superp-cm issue --role operator --name alice --out alice",
         ),
+        (
+            "For a person who looks on for a day:",
+            "superp-cm issue --role viewer --name guest --valid 24h --out guest",
+        ),
     ])
     .files(&[AUTHORITY]),
     Page::new("superp-cm revoke", &[
@@ -80,7 +84,7 @@ const PAGES: &[Page] = &[
     .files(&[AUTHORITY, ("/etc/superp/ca/ca.crl", "Certificates that are revoked.")]),
     Page::new("superp-cm token", &[(
         "For the agent of a host, valid for an hour:",
-        "superp-cm token --role agent --name xpu01 --address 10.0.0.1 --hours 1",
+        "superp-cm token --role agent --name xpu01 --address 10.0.0.1 --redeem 1h",
     )])
     .files(&[AUTHORITY])
     .see_also(&["superp-cm-enrol(1)", "superp-cm-enrolment(1)"]),

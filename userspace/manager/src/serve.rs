@@ -50,9 +50,10 @@ pub(crate) struct Serve {
     /// Its key, PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     etcd_key: Option<PathBuf>,
-    /// With etcd: seconds after which another manager leads when this one is not heard of.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=300), requires = "etcd")]
-    lease: u64,
+    /// With etcd: time after which another manager leads when this one is not heard of: seconds, or a time such
+    /// as 1m.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = lease, requires = "etcd")]
+    lease: Duration,
     /// With etcd: the URL at which clients reach this manager, for those that ask another one; that of
     /// --listen unless told.
     #[arg(long, value_name = "URL", requires = "etcd")]
@@ -71,6 +72,11 @@ pub(crate) struct Serve {
     /// Begin with this term at least: needed when the store was lost and agents have seen higher ones.
     #[arg(long, default_value_t = 1)]
     term: u64,
+}
+
+/// Reads how long a manager leads after etcd has heard of it.
+fn lease(text: &str) -> Result<Duration, String> {
+    superp_units::between(text, 1, 2..=300).map(Duration::from_secs)
 }
 
 /// How long answers may be under way when the manager ends.
@@ -258,10 +264,9 @@ async fn lead(
         authority: args.etcd_cacert.clone(),
         identity: args.etcd_cert.clone().zip(args.etcd_key.clone()),
     };
-    let ttl = Duration::from_secs(args.lease);
     let mut store = Etcd::open(&access).map_err(|error| error.to_string())?;
     loop {
-        let why = match store.campaign(url, ttl) {
+        let why = match store.campaign(url, args.lease) {
             Ok(Campaign::Won(lease)) => {
                 let manager =
                     start(Box::new(store), args.term, way).inspect_err(|_| lease.resign())?;

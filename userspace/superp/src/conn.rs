@@ -10,12 +10,13 @@ use crate::doctor;
 use crate::failure::Failure;
 use crate::host;
 use crate::out::{self, Out, Table};
-use crate::words::{once, pairs, quantity, small, switch, value};
+use crate::words::{once, pairs, small, switch, value};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{
     Client, Conn, ConnSpec, ConnState, Counters, Encap, Mac, Path, PathSpec, PortState,
 };
+use superp_units::quantity;
 
 pub(crate) fn run(verb: Option<ConnVerb>, out: &mut Out) -> Result<(), Failure> {
     let mut client = Client::open()?;

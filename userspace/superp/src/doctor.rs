@@ -7,8 +7,8 @@ mod facts;
 mod judge;
 
 use crate::failure::Failure;
+use crate::host;
 use crate::out::Out;
-use crate::{host, words};
 use clap::Args;
 use serde::Serialize;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(crate) struct Doctor {
     #[arg(value_parser = host::peer)]
     pub(crate) peer: Option<IpAddr>,
     /// How long to wait for a peer's answer: seconds, or a time such as 500ms.
-    #[arg(short = 'W', long, default_value_t = 1.0, value_parser = words::seconds)]
+    #[arg(short = 'W', long, default_value_t = 1.0, value_parser = superp_units::seconds)]
     pub(crate) timeout: f64,
 }
 

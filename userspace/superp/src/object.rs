@@ -3,12 +3,13 @@
 
 use crate::failure::Failure;
 use crate::out::{self, Out, Table};
-use crate::words::{address_or_none, number, switch, OptionalAddr};
+use crate::words::{address_or_none, switch, OptionalAddr};
 use clap::{ArgAction, Subcommand};
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Node, Qp, Region};
 use superp_sys::uapi;
+use superp_units::number;
 
 #[derive(Subcommand)]
 pub(crate) enum NodeVerb {

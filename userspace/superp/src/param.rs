@@ -3,10 +3,10 @@
 
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::quantity;
 use clap::Subcommand;
 use serde_json::json;
 use superp_netlink::{Client, Param};
+use superp_units::quantity;
 
 #[derive(Subcommand)]
 pub(crate) enum ParamVerb {

@@ -20,10 +20,10 @@ pub(crate) struct Ping {
     #[arg(short, long, value_parser = words::times)]
     pub(crate) count: Option<u64>,
     /// Time from one probe to the next: seconds, or a time such as 500us.
-    #[arg(short, long, default_value_t = 1.0, value_parser = words::seconds)]
+    #[arg(short, long, default_value_t = 1.0, value_parser = superp_units::seconds)]
     pub(crate) interval: f64,
     /// How long to wait for an answer: seconds, or a time such as 500ms.
-    #[arg(short = 'W', long, default_value_t = 2.0, value_parser = words::seconds)]
+    #[arg(short = 'W', long, default_value_t = 2.0, value_parser = superp_units::seconds)]
     pub(crate) timeout: f64,
     /// Local id of the connection to use; if left out the lowest to the peer, in the partition
     /// SUPERP_PARTITION if that is in the environment.

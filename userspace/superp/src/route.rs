@@ -4,11 +4,12 @@
 use crate::dev::index;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::{number, once, pairs, value, Setting, Words};
+use crate::words::{once, pairs, value, Setting, Words};
 use clap::Subcommand;
 use serde_json::json;
 use std::net::IpAddr;
 use superp_netlink::{Client, Mac, Prefix, Via};
+use superp_units::number;
 
 /// Keys of `route add`.
 const SETTINGS: &[Setting] = &[

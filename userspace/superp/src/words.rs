@@ -6,6 +6,7 @@ use clap::{error::ErrorKind, Arg, Command, Error};
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
+use superp_units::number;
 
 /// A key of a `KEY VALUE` list, and what it means.
 pub(crate) type Setting = (&'static str, &'static str);
@@ -81,16 +82,6 @@ pub(crate) fn switch(key: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// A number, decimal or with 0x hexadecimal.
-pub(crate) fn number(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
-        Some(hex) if !hex.starts_with('+') => u64::from_str_radix(hex, 16),
-        _ => text.parse(),
-    };
-    parsed
-        .map_err(|_| format!("{text} is not a number of 64 bits (decimal, or 0x and hexadecimal)"))
-}
-
 /// A number of an integer type, as [`number`].
 pub(crate) fn small<T: TryFrom<u64>>(key: &str, text: &str) -> Result<T, String> {
     let number = number(text).map_err(|error| format!("{key} {error}"))?;
@@ -100,62 +91,6 @@ pub(crate) fn small<T: TryFrom<u64>>(key: &str, text: &str) -> Result<T, String>
 /// Immediate data: 32 bits, as [`number`].
 pub(crate) fn immediate(text: &str) -> Result<u32, String> {
     small("immediate", text)
-}
-
-/// Units of time, in nanoseconds; those with another one as their end come first.
-const UNITS: [(&str, f64); 6] = [
-    ("ns", 1.0),
-    ("us", 1e3),
-    ("ms", 1e6),
-    ("s", 1e9),
-    ("m", 60e9),
-    ("h", 3600e9),
-];
-
-/// A time with its unit, in nanoseconds.
-fn nanoseconds(text: &str) -> Option<f64> {
-    let named = UNITS.iter();
-    let mut named = named.filter_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
-    let (digits, ns) = named.next()?;
-    let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    Some(digits.parse::<f64>().ok().filter(|_| plain)? * ns)
-}
-
-/// A time from 0 to a year, in seconds: a number of them, or one with its unit.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = match nanoseconds(text) {
-        Some(ns) => Ok(ns / 1e9),
-        None => text.parse(),
-    };
-    match seconds {
-        Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a time from 0 to a year, such as 2 (seconds), 500ms or 1.5m".into()),
-    }
-}
-
-/// As [`seconds`], for clocks that count whole ones.
-#[cfg(feature = "fabric")]
-pub(crate) fn whole_seconds(text: &str) -> Result<u64, String> {
-    seconds(text).map(|seconds| seconds.ceil() as u64)
-}
-
-/// The value of a parameter: a number of its units, or a time with a unit of its own.
-pub(crate) fn quantity(name: &str, text: &str, unit: &str) -> Result<u64, String> {
-    let Some(ns) = nanoseconds(text) else {
-        return number(text).map_err(|error| format!("{name} {error}"));
-    };
-    let each = match unit {
-        "ns" => 1.0,
-        "10 ns" => 10.0,
-        "" => return Err(format!("{name} {text}: the value is a plain number")),
-        unit => return Err(format!("{name} {text}: the value is a number of {unit}")),
-    };
-    let count = ns / each;
-    // The numbers below are exact.
-    match count.fract() == 0.0 && count < (1u64 << f64::MANTISSA_DIGITS) as f64 {
-        true => Ok(count as u64),
-        false => Err(format!("{name} {text}: not a number of {unit}")),
-    }
 }
 
 /// How often something is done: at least once.
@@ -218,13 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_decimal_or_hexadecimal() {
-        assert_eq!(number("0x1f"), Ok(31));
-        assert_eq!(number("31"), Ok(31));
-        assert_eq!(number("0xffffffffffffffff"), Ok(u64::MAX));
-        for wrong in ["", "0x", "0x+1", "1f", "0x10000000000000000"] {
-            assert!(number(wrong).is_err(), "{wrong}");
-        }
+    fn numbers_fit_their_type() {
+        assert_eq!(small("cid", "0xffff"), Ok(u16::MAX));
         assert!(small::<u16>("cid", "65536").is_err());
     }
 
@@ -236,46 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_bounded() {
-        assert_eq!(seconds("0.2"), Ok(0.2));
-        for wrong in [
-            "-1", "nan", "inf", "1e9", "x", "", "s", "9h9m", "-1s", "2d", "infs",
-        ] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn times_have_units() {
-        for (text, value) in [
-            ("2s", 2.0),
-            ("500ms", 0.5),
-            ("1.5m", 90.0),
-            ("250us", 0.000_25),
-            ("10ns", 1e-8),
-            ("2h", 7200.0),
-        ] {
-            assert_eq!(seconds(text), Ok(value), "{text}");
-        }
-        for (text, unit, value) in [
-            ("2s", "ns", 2_000_000_000),
-            ("1.5us", "ns", 1500),
-            ("500us", "10 ns", 50_000),
-            ("2000", "ns", 2000),
-            ("0x10", "packets", 16),
-        ] {
-            assert_eq!(quantity("name", text, unit), Ok(value), "{text}");
-        }
-        for (text, unit, part) in [
-            ("2s", "packets", "name 2s: the value is a number of packets"),
-            ("2s", "", "plain number"),
-            ("15ns", "10 ns", "not a number of 10 ns"),
-            ("0.5ns", "ns", "not a number of ns"),
-            ("many", "ns", "name many is not a number"),
-        ] {
-            let wrong = quantity("name", text, unit).unwrap_err();
-            assert!(wrong.contains(part), "{wrong}");
-        }
+    fn what_is_done_is_done_once_at_least() {
         assert_eq!(times("1"), Ok(1));
         assert!(times("0").is_err() && times("").is_err());
     }

@@ -26,13 +26,11 @@ pub const AUTHORITY_KEY_FILE: &str = "ca.key";
 /// serial number.
 pub(crate) const ISSUED: &str = "issued";
 
-/// Days that an authority is valid.
-pub const AUTHORITY_DAYS: u32 = 3650;
+/// How long an authority is valid.
+pub const AUTHORITY_VALID: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Certificates are valid from so much before they are made: clocks differ.
 const BEFORE: Duration = Duration::from_secs(3600);
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What a certificate is to say.
 pub struct Request {
@@ -47,13 +45,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// A certificate that is valid for so many days.
-    pub fn new(name: &str, role: Role, addresses: Vec<String>, days: u32) -> Self {
+    /// A certificate that is valid for so long.
+    pub fn new(name: &str, role: Role, addresses: Vec<String>, valid: Duration) -> Self {
         Self {
             name: name.to_owned(),
             role,
             addresses,
-            until: SystemTime::now() + DAY * days,
+            until: SystemTime::now() + valid,
         }
     }
 }
@@ -67,7 +65,7 @@ pub fn init(dir: &Path) -> Result<(), String> {
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    valid(&mut params, SystemTime::now() + DAY * AUTHORITY_DAYS);
+    valid(&mut params, SystemTime::now() + AUTHORITY_VALID);
     let cert = params
         .self_signed(&key)
         .map_err(|error| error.to_string())?;
@@ -245,12 +243,12 @@ fn serving(params: &mut CertificateParams, addresses: &[String]) -> Result<(), S
 }
 
 /// What the place where tokens are redeemed says of itself: it has no role, and nobody else takes it for anybody.
-pub(crate) fn counter(addresses: &[String], days: u32) -> Result<CertificateParams, String> {
+pub(crate) fn counter(addresses: &[String], lasts: Duration) -> Result<CertificateParams, String> {
     let mut params = CertificateParams::default();
     let name = "SUPERp enrolment";
     params.distinguished_name.push(DnType::CommonName, name);
     serving(&mut params, addresses)?;
-    valid(&mut params, SystemTime::now() + DAY * days);
+    valid(&mut params, SystemTime::now() + lasts);
     Ok(params)
 }
 

@@ -33,8 +33,8 @@ pub const PATH: &str = "/v1/enrol";
 /// Largest request, bytes.
 pub const LARGEST: usize = 16 << 10;
 
-/// Days that the certificate of the place where tokens are redeemed is valid: longer than it runs.
-const COUNTER_DAYS: u32 = 365;
+/// How long the certificate of the place where tokens are redeemed is valid: longer than it runs.
+const COUNTER_VALID: Duration = Duration::from_secs(365 * 24 * 3600);
 
 const ID: usize = 8;
 const SECRET: usize = 32;
@@ -115,13 +115,13 @@ pub struct Grant {
     pub role: Role,
     /// Host names and addresses under which it serves.
     pub addresses: Vec<String>,
-    /// Days that the certificate is valid, from when it is made.
-    pub days: u32,
+    /// How long the certificate is valid, from when it is made.
+    pub valid: Duration,
 }
 
 impl Grant {
     fn request(&self) -> Request {
-        Request::new(&self.name, self.role, self.addresses.clone(), self.days)
+        Request::new(&self.name, self.role, self.addresses.clone(), self.valid)
     }
 }
 
@@ -133,7 +133,8 @@ struct Record {
     name: String,
     role: String,
     addresses: Vec<String>,
-    days: u32,
+    /// How long the certificate is valid, in seconds.
+    valid: u32,
     /// Until when it can be redeemed, seconds since 1970.
     until: u64,
 }
@@ -198,7 +199,7 @@ pub fn token(dir: &Path, grant: &Grant, valid: Duration) -> Result<Token, String
         name: grant.name.clone(),
         role: grant.role.to_string(),
         addresses: grant.addresses.clone(),
-        days: grant.days,
+        valid: u32::try_from(grant.valid.as_secs()).unwrap_or(u32::MAX),
         until: now().saturating_add(valid.as_secs()),
     };
     let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
@@ -241,7 +242,7 @@ pub fn redeem(dir: &Path, body: &str) -> Result<(String, Grant), Refusal> {
         name: record.name,
         role: record.role.parse().map_err(wrong)?,
         addresses: record.addresses,
-        days: record.days,
+        valid: Duration::from_secs(record.valid.into()),
     };
     let authority = Authority::open(dir).map_err(Refusal::Failed)?;
     let params = params(&grant.request()).map_err(Refusal::Failed)?;
@@ -267,7 +268,7 @@ pub fn redeem(dir: &Path, body: &str) -> Result<(String, Grant), Refusal> {
 pub fn server(dir: &Path, addresses: &[String]) -> Result<ServerConfig, String> {
     let authority = Authority::open(dir)?;
     let key = KeyPair::generate().map_err(|error| error.to_string())?;
-    let cert = authority.sign(&counter(addresses, COUNTER_DAYS)?, &key)?;
+    let cert = authority.sign(&counter(addresses, COUNTER_VALID)?, &key)?;
     let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes());
     let root = root.map_err(|error| format!("{}: {error}", dir.join(AUTHORITY_FILE).display()))?;
     let secret = PrivateKeyDer::try_from(key.serialize_der())?;

@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// An authority, in a directory that is removed at the end.
 pub(crate) struct Fabric(pub(crate) PathBuf);
 
@@ -36,7 +38,7 @@ impl Fabric {
             true => vec!["127.0.0.1".into()],
             false => Vec::new(),
         };
-        Request::new(&format!("the-{role}"), role, addresses, 1)
+        Request::new(&format!("the-{role}"), role, addresses, DAY)
     }
 
     pub(crate) fn issue(&self, request: &Request) -> PathBuf {
@@ -186,7 +188,7 @@ async fn certificate_of_the_authority_without_a_role_is_refused() {
 impl Fabric {
     fn tls_of(&self, name: &str) -> Tls {
         let name = format!("client-{name}");
-        let request = Request::new(&name, Role::Viewer, Vec::new(), 1);
+        let request = Request::new(&name, Role::Viewer, Vec::new(), DAY);
         Tls::read(&self.issue(&request)).unwrap()
     }
 }
@@ -276,7 +278,7 @@ fn what_cannot_be_right_is_refused_with_what_would_be() {
     let fabric = Fabric::new();
     let refused = |name: &str, role, addresses: &[&str]| {
         let addresses = addresses.iter().map(|&text| text.to_owned()).collect();
-        let request = Request::new(name, role, addresses, 1);
+        let request = Request::new(name, role, addresses, DAY);
         authority::issue(&fabric.0, &request, &fabric.0.join("out")).unwrap_err()
     };
     for (text, part) in [

@@ -23,7 +23,8 @@ fn authority(name: &str) -> PathBuf {
     authority::init(&folder).unwrap();
     for role in Role::ALL {
         let address = role.serves().then(|| "127.0.0.1".to_owned());
-        let request = Request::new("somebody", role, address.into_iter().collect(), 1);
+        let addresses = address.into_iter().collect();
+        let request = Request::new("somebody", role, addresses, LIMIT * 60);
         authority::issue(&folder, &request, &folder.join(role.to_string())).unwrap();
     }
     folder

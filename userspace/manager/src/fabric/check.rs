@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! From what is written to what is meant; every mistake is found that can be.
 
-use super::file::{Connections, File, FilePort, FileRma, Nodes, ParamTable};
+use super::file::{Connections, File, FilePort, FileRma, Nodes, ParamTable, ParamValue};
 use super::hosts::{self, Host, Wrong};
 use super::{
     of_connections, param, Encap, Fabric, Link, Mistake, Node, OnBroken, Params, Port, Settings,
@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use superp_control::RmaSpace;
 use superp_proto::{Config, Param, PARAMS};
+use superp_units::quantity;
 use toml::Spanned;
 
 /// The smallest page of a host. One with larger pages refuses what does not suit it.
@@ -119,17 +120,18 @@ impl Checker {
                 );
                 continue;
             }
-            if let Err(error) = known.check(*value.get_ref()) {
-                let remedy = match known.max {
-                    u64::MAX => format!("write {} or more ({})", known.min, known.unit),
-                    max => format!("write {} to {max} {}", known.min, known.unit)
-                        .trim_end()
-                        .into(),
-                };
-                self.wrong(value.span(), error.to_string(), remedy);
-                continue;
+            let number = match value.get_ref() {
+                ParamValue::Number(number) => Ok(*number),
+                ParamValue::Text(text) => quantity(known.name, text, known.unit),
+            };
+            let checked = number.and_then(|number| match known.check(number) {
+                Ok(()) => Ok(number),
+                Err(error) => Err(error.to_string()),
+            });
+            match checked {
+                Ok(number) => _ = params.insert(known.name.into(), number),
+                Err(cause) => self.wrong(value.span(), cause, range(known)),
             }
-            params.insert(known.name.into(), *value.get_ref());
         }
         params
     }
@@ -720,6 +722,19 @@ fn bits_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_bits().into(),
         IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+/// What to write as the value of a parameter.
+fn range(param: &Param) -> String {
+    let Param { min, max, unit, .. } = param;
+    let numbers = match *max {
+        u64::MAX => format!("write {min} or more ({unit})"),
+        max => format!("write {min} to {max} {unit}").trim_end().to_owned(),
+    };
+    match *unit {
+        "ns" | "10 ns" => numbers + ", or a time such as \"2s\"",
+        _ => numbers,
     }
 }
 

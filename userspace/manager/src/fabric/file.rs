@@ -1,13 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The fabric file as it is written: TOML, every value with its place.
 
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use superp_control::Extensions;
 use toml::Spanned;
 
 /// Parameters, with the places of names and values.
-pub(super) type ParamTable = BTreeMap<Spanned<String>, Spanned<u64>>;
+pub(super) type ParamTable = BTreeMap<Spanned<String>, Spanned<ParamValue>>;
+
+/// The value of a parameter.
+pub(super) enum ParamValue {
+    /// A number of the parameter's units.
+    Number(u64),
+    /// A time with its unit.
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for ParamValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ParamVisitor)
+    }
+}
+
+struct ParamVisitor;
+
+impl Visitor<'_> for ParamVisitor {
+    type Value = ParamValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, or a time such as \"2s\"")
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<ParamValue, E> {
+        let number = u64::try_from(value).map(ParamValue::Number);
+        number.map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<ParamValue, E> {
+        Ok(ParamValue::Number(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<ParamValue, E> {
+        Ok(ParamValue::Text(value.to_owned()))
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

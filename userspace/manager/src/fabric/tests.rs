@@ -35,7 +35,7 @@ partition = 7
 pairs = [["xpu04", "xpu01"]]
 encap = "udp"
 tclass = 8
-parameters = { tal_trans_window = 64, pdl_dead_time = 1_000_000_000 }
+parameters = { tal_trans_window = 64, pdl_dead_time = "1s" }
 "#;
 
 fn told(text: &str) -> String {
@@ -171,7 +171,31 @@ fn each_mistake_has_its_message() {
             "pdl_dead_time = 2_000_000_000",
             "pdl_dead_time = 7",
             "f.toml:6:17: pdl_dead_time 7 is outside 1000000..18446744073709551615",
-            "write 1000000 or more (ns)",
+            "write 1000000 or more (ns), or a time such as \"2s\"",
+        ),
+        (
+            "pdl_dead_time = 2_000_000_000",
+            "pdl_dead_time = \"2 weeks\"",
+            "f.toml:6:17: pdl_dead_time 2 weeks is not a number of 64 bits (decimal, or 0x and hexadecimal)",
+            "write 1000000 or more (ns), or a time such as \"2s\"",
+        ),
+        (
+            "pdl_dead_time = 2_000_000_000",
+            "pdl_window_size = \"2s\"",
+            "f.toml:6:19: pdl_window_size 2s: the value is a number of packets",
+            "write 16 to 1024 packets",
+        ),
+        (
+            "pdl_dead_time = 2_000_000_000",
+            "pdl_dead_time = -1",
+            "f.toml:6:17: invalid value: integer `-1`, expected a number, or a time such as \"2s\"",
+            "write a value of the kind that is expected",
+        ),
+        (
+            "pdl_dead_time = 2_000_000_000",
+            "pdl_dead_time = 1.5",
+            "f.toml:6:17: invalid type: floating point `1.5`, expected a number, or a time such as \"2s\"",
+            "write a value of the kind that is expected",
         ),
         (
             "pdl_dead_time = 2_000_000_000",

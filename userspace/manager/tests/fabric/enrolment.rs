@@ -51,7 +51,7 @@ async fn certificate_for_a_token_is_as_good_as_one_that_was_issued() {
     let _place = Place::start(&lab.folder, &lab.net);
     let made = run(
         &lab.folder,
-        "token --dir ca --role operator --name bob --days 2",
+        "token --dir ca --role operator --name bob --valid 36h --redeem 30m",
     );
     assert!(made.status.success(), "{made:?}");
     let token = String::from_utf8(made.stdout).unwrap();

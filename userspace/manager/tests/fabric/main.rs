@@ -114,7 +114,11 @@ impl Lab {
         let child = Command::new(env!("CARGO_BIN_EXE_superp-cm"))
             .args(["serve", "--listen", &format!("{}.{host}:7778", self.net)])
             .args(match &self.etcd {
-                Some(etcd) => vec!["--etcd".into(), etcd.url.clone().into(), "--lease=3".into()],
+                Some(etcd) => vec![
+                    "--etcd".into(),
+                    etcd.url.clone().into(),
+                    "--lease=3s".into(),
+                ],
                 None => vec![
                     "--store".into(),
                     self.folder.join("manager.db").into_os_string(),

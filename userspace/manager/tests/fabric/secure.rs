@@ -292,8 +292,16 @@ fn command_tells_what_is_wrong_with_certificates_and_addresses() {
             "superp-cm init makes one",
         ),
         (
-            "issue --dir ca --role viewer --name x --out x --days 0",
-            "0 is not in 1..=3650",
+            "issue --dir ca --role viewer --name x --out x --valid 0",
+            "not a time from 1m to 3650d",
+        ),
+        (
+            "token --dir ca --role viewer --name x --redeem 366d",
+            "not a time from 1m to 365d",
+        ),
+        (
+            "serve --etcd http://127.0.0.1:1 --lease 1s",
+            "not a time from 2s to 5m",
         ),
         (
             "serve --store db --listen 0.0.0.0:0",

@@ -123,7 +123,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("flow-label", "Flow Label, 12 bits for SUNH, else 20 bits"),
     (
         "mtu",
-        "largest packet, bytes from the packet delivery header",
+        "largest packet, bytes from the packet delivery header; needed where the ends have other MTUs",
     ),
     ("window", "the same as pdl_window_size"),
     (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! The command line of `superp connect`.
 
-use crate::{host, words};
+use crate::host;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,7 +22,7 @@ pub(crate) struct Connect {
     #[arg(long, value_parser = host::any)]
     pub(crate) local: Option<IpAddr>,
     /// How long to wait for the peer: seconds, or a time such as 2m; until interrupted if left out.
-    #[arg(short = 'W', long, value_parser = words::seconds)]
+    #[arg(short = 'W', long, value_parser = superp_units::seconds)]
     pub(crate) timeout: Option<f64>,
     /// The TCP port where the ends meet, at both alike.
     #[arg(long, default_value_t = 7777)]

@@ -24,6 +24,10 @@ const NOARP: u64 = 0x80;
 const MASTER: u64 = 0x400;
 /// The discard service: whether it is there does not matter, a refusal is an answer too.
 const DISCARD: u16 = 9;
+/// How long a refusal may take. A kernel sends a peer one in a second, once six have gone.
+const REFUSAL: Duration = Duration::from_secs(1);
+/// How often a long packet is sent: others may be lost.
+const TRIES: usize = 5;
 /// The kernel asks three times for a neighbour's address, once a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -183,6 +187,22 @@ impl System {
         })
     }
 
+    /// Whether the peer refuses a datagram of so many bytes, which is an answer.
+    fn refuses(&self, path: &Path, bytes: usize) -> io::Result<bool> {
+        let own = whole(path, path.local_addr, 0);
+        let socket = Socket::new(Domain::for_address(own), Type::DGRAM, None)?;
+        if let (Some(device), IpAddr::V4(_)) = (&path.ifname, path.remote_addr) {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
+        socket.bind(&own.into())?;
+        socket.connect(&whole(path, path.remote_addr, DISCARD).into())?;
+        socket.set_read_timeout(Some(REFUSAL))?;
+        let socket = UdpSocket::from(socket);
+        socket.send(&vec![0; bytes])?;
+        let refused = |error: io::Error| error.raw_os_error() == Some(libc::ECONNREFUSED);
+        Ok(socket.recv(&mut [0]).is_err_and(refused))
+    }
+
     fn connect_tcp(&self, path: &Path) -> io::Result<()> {
         let own = whole(path, path.local_addr, 0);
         let socket = Socket::new(Domain::for_address(own), Type::STREAM, None)?;
@@ -224,6 +244,23 @@ impl Ask for System {
                 _ => Reach::Silent,
             },
         }
+    }
+
+    fn arrives(&mut self, path: &Path, len: u32) -> Option<bool> {
+        let headers = match path.remote_addr {
+            IpAddr::V4(_) => 28,
+            IpAddr::V6(_) => 48,
+        };
+        let bytes = usize::try_from(len.checked_sub(headers)?).ok()?;
+        let answered = |bytes| self.refuses(path, bytes).unwrap_or(false);
+        if !answered(1) {
+            return None;
+        }
+        if (0..TRIES).any(|_| answered(bytes)) {
+            return Some(true);
+        }
+        // The peer refuses still.
+        answered(1).then_some(false)
     }
 
     fn is_own(&mut self, path: &Path) -> bool {

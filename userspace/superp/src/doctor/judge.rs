@@ -76,6 +76,9 @@ pub(super) trait Ask {
     fn trip(&mut self, conn: &Conn) -> Trip;
     /// Whether IP reaches the peer's end of a path.
     fn reach(&mut self, path: &Path) -> Reach;
+    /// Whether an IP packet of `len` bytes arrives at the peer's end of a path. `None`: IP gives no answer to
+    /// short ones either.
+    fn arrives(&mut self, path: &Path, len: u32) -> Option<bool>;
     /// Whether the node has the own address of a path.
     fn is_own(&mut self, path: &Path) -> bool;
 }
@@ -117,6 +120,18 @@ struct Walk<'a> {
 
 /// Bytes of SUNH, which count towards the MTU of a device.
 const SUNH_LEN: u32 = 8;
+
+/// The MTU of Ethernet, which every device of a network takes unless it was made lower there.
+const ETHERNET_MTU: u32 = 1500;
+
+/// Packets of a connection that were sent again.
+fn sent_again(conn: &Conn) -> u64 {
+    let names = ["retrans-fast", "retrans-rto", "retrans-full"];
+    let stats = conn.stats.iter();
+    stats
+        .flat_map(|stats| names.map(|name| stats.get(name)))
+        .sum()
+}
 
 fn leads_to(conn: &Conn, peer: IpAddr) -> bool {
     conn.remote_addr == peer || conn.paths.iter().any(|path| path.remote_addr == peer)
@@ -345,9 +360,13 @@ impl<'a> Walk<'a> {
             ConnState::Broken => self.broken(conn, &name, &healthy, ask),
             ConnState::Established => match ask.trip(conn) {
                 Trip::Answered(ns) => {
+                    // Of many connections only those are asked about that have a symptom.
+                    let suspect = self.facts.peer.is_some() || sent_again(conn) != 0;
+                    let cause = suspect.then(|| self.lost_long(conn, &healthy, ask));
                     let time = out::time(ns);
                     let text = format!("{name} ({}) answers in {time}", conn.encap);
-                    Finding::ok("connection", cid, text)
+                    let finding = Finding::ok("connection", cid, text);
+                    cause.flatten().unwrap_or(finding)
                 }
                 Trip::Silent => self.unanswered(conn, &name, "", &healthy, ask),
                 Trip::Failed(why) => {
@@ -372,8 +391,42 @@ impl<'a> Walk<'a> {
             Some((Reach::NoRoute | Reach::NoNeighbour, finding)) => finding,
             _ => self
                 .proxied(name, healthy)
+                .or_else(|| self.lost_long(conn, healthy, ask))
                 .unwrap_or_else(|| renewed(finding, conn)),
         }
+    }
+
+    /// Devices of one network must have one MTU. One with a lower MTU drops what is longer, and tells nobody.
+    fn lost_long(&self, conn: &Conn, paths: &[&Path], ask: &mut impl Ask) -> Option<Finding> {
+        let headers = |path: &Path| match (conn.encap, path.remote_addr) {
+            (Encap::Sunh, _) => SUNH_LEN,
+            (_, IpAddr::V4(_)) => 28,
+            (_, IpAddr::V6(_)) => 48,
+        };
+        let longest = |path: &Path| conn.path_mtu.min(conn.mtu).saturating_add(headers(path));
+        let path = paths
+            .iter()
+            .find(|path| ask.arrives(path, longest(path)) == Some(false))?;
+        let (cid, remote, len) = (conn.local_cid, path.remote_addr, longest(path));
+        let text = format!(
+            "packets of {len} bytes of connection {cid} do not arrive at {remote}, short ones do: its device, or one on the way, has a lower MTU"
+        );
+        let finding = Finding::wrong("mtu", cid, text);
+        let raise =
+            format!("give the device there the MTU of the one here: ip link set DEV mtu {len}");
+        if len <= ETHERNET_MTU || ask.arrives(path, ETHERNET_MTU) != Some(true) {
+            return Some(finding.advice(raise));
+        }
+        let shorter = Conn {
+            mtu: ETHERNET_MTU - headers(path),
+            ..conn.clone()
+        };
+        Some(
+            finding
+                .remedy(recreate(&shorter, &self.facts.params))
+                .at_peer(reset_there(conn))
+                .advice(format!("or {raise}")),
+        )
     }
 
     /// Linux answers ARP for an address of a node by every device in the same network. A path takes
@@ -407,7 +460,8 @@ impl<'a> Walk<'a> {
         if let Some((Reach::NoRoute | Reach::NoNeighbour, finding)) = reached {
             return finding;
         }
-        if let Some(finding) = self.proxied(name, healthy) {
+        let cause = self.proxied(name, healthy);
+        if let Some(finding) = cause.or_else(|| self.lost_long(conn, healthy, ask)) {
             return finding;
         }
         let (how, hint) = match reached {
@@ -437,10 +491,9 @@ impl<'a> Walk<'a> {
         let Some(stats) = &conn.stats else { return };
         let cid = conn.local_cid;
         let sum = |names: &[&str]| names.iter().map(|name| stats.get(name)).sum::<u64>();
-        let again = sum(&["retrans-fast", "retrans-rto", "retrans-full"]);
         for (number, text) in [
             (
-                again,
+                sent_again(conn),
                 "were sent again: packets are lost on the way, or late",
             ),
             (

@@ -112,7 +112,7 @@ pub(crate) enum FabricVerb {
 #[derive(Args)]
 pub(crate) struct Wait {
     /// Wait so long until it is done, and tell what is waited for: seconds, or a time such as 2m.
-    #[arg(long, value_name = "TIME", value_parser = crate::words::whole_seconds)]
+    #[arg(long, value_name = "TIME", value_parser = superp_units::whole_seconds)]
     pub(crate) wait: Option<u64>,
 }
 

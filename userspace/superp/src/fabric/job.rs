@@ -4,11 +4,11 @@
 use super::Manager;
 use crate::failure::Failure;
 use crate::out::{Out, Table};
-use crate::words::quantity;
 use clap::{Args, Subcommand};
 use superp_control::manager::{Job, JobSettings, JobSpec, ManagerError};
 use superp_control::Extensions;
 use superp_proto::Param;
+use superp_units::quantity;
 
 #[derive(Subcommand)]
 pub(crate) enum JobVerb {
@@ -19,7 +19,7 @@ pub(crate) enum JobVerb {
         /// Its nodes, as xpu[01-04,07].
         hosts: String,
         /// Wait so many seconds, or a time such as 2m, until all its connections run; if they do not, the job is removed again.
-        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = superp_units::whole_seconds)]
         wait: u64,
         #[command(flatten)]
         settings: Box<Settings>,
@@ -31,7 +31,7 @@ pub(crate) enum JobVerb {
         /// Its name.
         name: String,
         /// Wait so many seconds, or a time such as 2m, until it is there and all its connections run.
-        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = superp_units::whole_seconds)]
         wait: u64,
     },
     /// Print the number of a job's partition and nothing else, for scripts.
@@ -39,7 +39,7 @@ pub(crate) enum JobVerb {
         /// Its name.
         name: String,
         /// Wait so many seconds, or a time such as 2m, until it is there and all its connections run.
-        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = crate::words::whole_seconds)]
+        #[arg(long, value_name = "TIME", default_value_t = 0, value_parser = superp_units::whole_seconds)]
         wait: u64,
     },
     /// End a job: its connections are removed, and its partition is revoked.

@@ -60,7 +60,7 @@ pub(crate) struct Run {
     #[arg(value_name = "PEER", value_parser = crate::host::peer)]
     pub(crate) addr: IpAddr,
     /// RMA address at the peer, as perf serve prints it; perf serve is asked if left out.
-    #[arg(long, value_parser = crate::words::number)]
+    #[arg(long, value_parser = superp_units::number)]
     pub(crate) remote: Option<u64>,
     /// Queue pair that perf serve listens at; 5001 if left out.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=0xff_ffff))]
@@ -91,7 +91,7 @@ pub(crate) struct Run {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) batch: Option<u32>,
     /// End after this time: seconds, or a time such as 500ms.
-    #[arg(long, default_value_t = 2.0, value_parser = crate::words::seconds)]
+    #[arg(long, default_value_t = 2.0, value_parser = superp_units::seconds)]
     pub(crate) duration: f64,
     /// End after so many requests instead.
     #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
@@ -106,6 +106,6 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Give up when nothing completes for this long: seconds, or a time such as 500ms.
-    #[arg(long, default_value_t = 30.0, value_parser = crate::words::seconds)]
+    #[arg(long, default_value_t = 30.0, value_parser = superp_units::seconds)]
     pub(crate) timeout: f64,
 }

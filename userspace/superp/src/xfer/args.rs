@@ -17,7 +17,7 @@ pub(crate) enum Xfer {
         #[command(flatten)]
         peer: Peer,
         /// RMA address at the peer, as xfer serve prints it.
-        #[arg(long, value_parser = words::number)]
+        #[arg(long, value_parser = superp_units::number)]
         remote: u64,
         #[command(flatten)]
         source: Source,
@@ -34,7 +34,7 @@ pub(crate) enum Xfer {
         #[command(flatten)]
         peer: Peer,
         /// RMA address at the peer, as xfer serve prints it.
-        #[arg(long, value_parser = words::number)]
+        #[arg(long, value_parser = superp_units::number)]
         remote: u64,
         /// How many bytes.
         #[arg(long)]
@@ -73,7 +73,7 @@ pub(crate) struct Peer {
     #[arg(long)]
     pub(crate) cid: Option<u16>,
     /// Give up when nothing moves for this long: seconds, or a time such as 500ms.
-    #[arg(long, default_value_t = 30.0, value_parser = words::seconds)]
+    #[arg(long, default_value_t = 30.0, value_parser = superp_units::seconds)]
     pub(crate) timeout: f64,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) messages_out: Option<PathBuf>,
     /// End after this time, seconds or one such as 500ms; a failure if messages are still missing.
-    #[arg(long, value_parser = words::seconds)]
+    #[arg(long, value_parser = superp_units::seconds)]
     pub(crate) timeout: Option<f64>,
 }
 

@@ -74,7 +74,7 @@ fn grant() -> Grant {
         name: "xpu01".into(),
         role: Role::Agent,
         addresses: vec!["10.0.0.1".into()],
-        days: 30,
+        valid: Duration::from_secs(30 * 24 * 3600),
     }
 }
 

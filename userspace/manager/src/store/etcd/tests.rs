@@ -213,7 +213,7 @@ fn etcd_with_tls_is_asked_with_a_certificate_and_only_so() {
         let dir = folder.join(name);
         authority::init(&dir).unwrap();
         let addresses = vec!["127.0.0.1".into()];
-        let request = Request::new("etcd", Role::Manager, addresses, 1);
+        let request = Request::new("etcd", Role::Manager, addresses, LIMIT * 60);
         authority::issue(&dir, &request, &dir.join("etcd")).unwrap();
         dir.join("etcd")
     };

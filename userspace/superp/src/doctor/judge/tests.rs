@@ -118,6 +118,8 @@ struct Answers {
     trip: Trip,
     reach: Reach,
     own: bool,
+    /// The longest IP packet that arrives; `None`: IP gives no answer.
+    longest: Option<u32>,
     trips: usize,
     reaches: usize,
 }
@@ -133,6 +135,10 @@ impl Ask for Answers {
         self.reach
     }
 
+    fn arrives(&mut self, _: &Path, len: u32) -> Option<bool> {
+        self.longest.map(|longest| len <= longest)
+    }
+
     fn is_own(&mut self, _: &Path) -> bool {
         self.own
     }
@@ -143,6 +149,7 @@ fn fine() -> Answers {
         trip: Trip::Answered(1000),
         reach: Reach::Answers,
         own: true,
+        longest: Some(65_535),
         trips: 0,
         reaches: 0,
     }
@@ -202,6 +209,57 @@ fn another_device_that_answers_arp_for_the_port_is_named_where_packets_get_lost(
     facts.proxies = vec![("eth2".into(), "eth1".into())];
     facts.conns[0].state = ConnState::Established;
     is(&fault(&facts, silent(Reach::Answers)), "answer", "1", None);
+}
+
+#[test]
+fn long_packets_that_do_not_arrive_are_told_where_there_is_a_symptom() {
+    let mut facts = facts();
+    let narrow = |longest| Answers {
+        longest: Some(longest),
+        ..fine()
+    };
+    assert!(wrong(&facts, narrow(1500)).is_empty());
+    // It was asked about, or packets were sent again.
+    facts.peer = Some(addr(PEER));
+    let again = "superp conn del 1 && superp conn add 1 peer-cid 7 encap sunh ext on dev eth0 \
+                 peer 10.23.0.2 local 10.23.0.1 partition 0 tclass 0 hop-limit 15 flow-label 5 mtu 1492 \
+                 start-psn 2147483748 && superp conn start 1";
+    let finding = fault(&facts, narrow(1500));
+    is(&finding, "mtu", "1", Some(again));
+    assert!(
+        finding.text.contains("packets of 9000 bytes"),
+        "{finding:?}"
+    );
+    assert_eq!(finding.peer_remedy.unwrap(), reset_there(&facts.conns[0]));
+    assert!(finding.advice.unwrap().contains("ip link set DEV mtu 9000"));
+    facts.peer = None;
+    facts.conns[0].stats = Some(Counters(vec![("retrans-rto".into(), 1)]));
+    is(&fault(&facts, narrow(1500)), "mtu", "1", Some(again));
+    // What is shorter than on Ethernet is not guessed.
+    is(&fault(&facts, narrow(1400)), "mtu", "1", None);
+    assert!(wrong(&facts, narrow(9000)).is_empty());
+    let mute = Answers {
+        longest: None,
+        ..fine()
+    };
+    assert!(wrong(&facts, mute).is_empty());
+    // A reset alone does not help.
+    facts.conns[0].state = ConnState::Broken;
+    is(&fault(&facts, narrow(1500)), "mtu", "1", Some(again));
+    facts.conns[0].state = ConnState::Established;
+    let stuck = Answers {
+        trip: Trip::Silent,
+        ..narrow(1500)
+    };
+    is(&fault(&facts, stuck), "mtu", "1", Some(again));
+    // Headers of IPv4 and UDP count over UDP, and what the path is known to take.
+    facts.conns[0].encap = Encap::Udp4;
+    facts.conns[0].path_mtu = 1472;
+    assert!(wrong(&facts, narrow(1500)).is_empty());
+    facts.conns[0].path_mtu = 8972;
+    facts.conns[0].mtu = 8972;
+    let finding = fault(&facts, narrow(1500));
+    assert!(finding.remedy.unwrap().contains(" mtu 1472 "));
 }
 
 /// A second device, eth1.
