@@ -99,7 +99,7 @@ refusal() {
 		--file "$folder/data.page" 2>&1) || status=$?
 	kill "$server"
 	wait "$server"
-	if [ "$status" != 0 ] && grep -q 'out of bounds' <<<"$message" && cmp -s "$folder/region" "$folder/page"; then
+	if [ "$status" != 0 ] && grep -q 'access refused' <<<"$message" && cmp -s "$folder/region" "$folder/page"; then
 		judge yes 'and not a byte of it was written'
 	else
 		judge no "status $status"

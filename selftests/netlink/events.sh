@@ -116,7 +116,7 @@ broken_connection() {
 access_violation() {
 	fresh
 	connect sunh 67 ext on || return 1
-	tap_refused "no such key" on "$nodeA" superp xfer write 10.23.0.2 --cid 67 --remote 0x123 --length 64 ||
+	tap_refused "access refused" on "$nodeA" superp xfer write 10.23.0.2 --cid 67 --remote 0x123 --length 64 ||
 		return 1
 	told "$B" '.kind == "access-violation" and ."local-cid" == 67 and ."remote-addr" == "10.23.0.1" and
 		.address == 291 and .length == 64 and (.cause | test("key"))' || return 1
@@ -127,7 +127,7 @@ access_violation() {
 one_violation() {
 	fresh
 	connect sunh 67 ext on || return 1
-	tap_refused "no such key" on "$nodeA" superp xfer write 10.23.0.2 --cid 67 --remote 0x123 --length 65536 ||
+	tap_refused "access refused" on "$nodeA" superp xfer write 10.23.0.2 --cid 67 --remote 0x123 --length 65536 ||
 		return 1
 	told "$B" '.kind == "access-violation" and .address == 291 and .length < 9000' || return 1
 	tap_equal 1 "$(jq -s 'map(select(.kind == "access-violation")) | length' "$B")" "violations told" || return 1

@@ -7,7 +7,7 @@ from node import *
 AHEAD, BEHIND = 1 << 30, 3 << 30  # start PSNs: old ones are behind these, or beyond
 CID = 7  # of the connection with a real node at both ends
 
-nodes = Nodes()
+nodes = Nodes(detail=True)
 results = Results()
 
 

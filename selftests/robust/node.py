@@ -35,9 +35,10 @@ def run(*command, given=None):
 
 class Nodes:
     """Two namespaces made by lib/nodes.sh: number 1 and number 2, with the golden packets' MACs. Who looks
-    at frames sees each packet by itself, unless there may be bursts."""
+    at frames sees each packet by itself, unless there may be bursts. With detail refusals name the reason, for those who
+    look at it."""
 
-    def __init__(self, bursts=False):
+    def __init__(self, bursts=False, detail=False):
         script = 'set -euo pipefail; . lib/nodes.sh; nodes_up 9000 >&2; echo "$nodeA $nodeB"'
         out = subprocess.run(
             ["bash", "-c", script], cwd=TOP / "selftests", check=True, stdout=subprocess.PIPE, text=True
@@ -46,8 +47,8 @@ class Nodes:
         for number, mac in ((1, MAC_B), (2, MAC_A)):
             run("ip", "-n", self.name[number], "link", "set", "eth0", "address", mac.hex(":"))
             self.whole(number, bursts)
-            # Refusals name the reason, which tests look at.
-            self.superp(number, "param", "set", "tal_error_detail", "1")
+            if detail:
+                self.superp(number, "param", "set", "tal_error_detail", "1")
 
     def whole(self, number, bursts):
         """Whether packets of a node that leave together pass its device as one."""

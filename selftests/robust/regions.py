@@ -10,7 +10,7 @@ from node import *
 
 PAGE = mmap.PAGESIZE
 
-nodes = Nodes()
+nodes = Nodes(detail=True)
 results = Results()
 
 

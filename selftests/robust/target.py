@@ -14,7 +14,7 @@ UDP_SEGMENT = 103  # linux/udp.h
 PAGE = mmap.PAGESIZE
 
 G = golden()
-nodes = Nodes()
+nodes = Nodes(detail=True)
 results = Results()
 
 

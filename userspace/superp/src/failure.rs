@@ -113,9 +113,12 @@ impl Failure {
             major if major == Code::ABORTED.major => "failed",
             _ => "refused",
         };
+        // Its tal_error_detail says whether the peer tells more.
+        let unexplained = code.major == Code::ACCESS_BOUNDS.major && code.minor == 0;
         Self {
             errno: Some(errno),
             code: Some(code),
+            hint: unexplained.then_some(UNEXPLAINED.into()),
             ..Self::new(format!("{what} {verb}: {code}, {name}"))
         }
     }
@@ -166,6 +169,7 @@ impl Failure {
 
 const NOT_LOADED: &str = "load it: modprobe superp, or insmod superp.ko";
 const NOT_PERMITTED: &str = "this needs CAP_NET_ADMIN in the network namespace: run it as root";
+const UNEXPLAINED: &str = "the peer does not tell why: there, superp events does";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -350,7 +354,16 @@ mod tests {
         let object = failure.object();
         assert_eq!(object["error"], "access refused: out of bounds");
         assert_eq!((&object["major"], &object["minor"]), (&json!(3), &json!(2)));
-        assert_eq!(object["errno"], "EACCES");
+        assert_eq!(
+            (&object["errno"], object.get("hint")),
+            (&json!("EACCES"), None)
+        );
+        let code = Code {
+            minor: 0,
+            ..Code::ACCESS_BOUNDS
+        };
+        let object = Failure::refused("write", code, libc::EACCES).object();
+        assert_eq!(object["hint"], UNEXPLAINED);
     }
 
     #[test]
