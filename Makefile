@@ -126,6 +126,8 @@ check-long:
 	@selftests/fuzz/run 1200
 	@selftests/rig/newcomer.sh trixie forky sid
 	@selftests/rig/two.sh
+	@selftests/rig/demo.sh
+	@selftests/packages/release
 	@selftests/rig/secureboot.sh
 	@selftests/rig/tree.sh --build
 	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
@@ -172,7 +174,7 @@ help:
 	@echo '  make demo             two nodes move data over every encapsulation'
 	@echo '  make demo-fabric      four nodes become a fabric, and what breaks is healed'
 	@echo '  make check            all tests, in every home: QEMU (also on arm64), User Mode Linux, and that with checkers'
-	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, machines of a newcomer, Secure Boot, the module in a kernel tree, all repetitions of the tests in every home, each test 50 times beside busy processors'
+	@echo '  make check-long       random schedules in large numbers, an hour of fuzzing, machines of a newcomer, the demos, release packages, Secure Boot, the module in a kernel tree, all repetitions of the tests in every home, each test 50 times beside busy processors'
 	@echo '  make bench            SUPERp beside TCP, RDS, rxe and bare frames: tables, build/bench.json, plots'
 	@echo '  make bench-core       instructions for each packet in the protocol core, bytes of a connection'
 	@echo '  make mutants          changes of the protocol core that no test notices; hours'

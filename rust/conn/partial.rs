@@ -65,12 +65,13 @@ impl Parts {
     fn settle(&mut self) {
         let now = self.segments.memory();
         let before = core::mem::replace(&mut self.charged, now);
-        if now > before {
-            let more = now.saturating_sub(before);
+        let more = now.saturating_sub(before);
+        if more > 0 {
             self.account.0.fetch_add(more, Relaxed);
             self.qp.charge_parts(more);
-        } else if now < before {
-            let less = before.saturating_sub(now);
+        }
+        let less = before.saturating_sub(now);
+        if less > 0 {
             self.account.0.fetch_sub(less, Relaxed);
             self.qp.uncharge_parts(less);
         }

@@ -32,6 +32,7 @@
 #include <linux/superp_netlink.h>
 
 #include "clock.h"
+#include "pattern.h"
 
 /* A program that is no test by itself, but part of one, goes without. */
 #ifndef SUPERP_TEST_PLAIN
@@ -530,48 +531,6 @@ static inline int superp_error(int fd)
 static inline int superp_set(int fd, int option, int value)
 {
 	return setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
-}
-
-/* Bytes that no two messages and no two places share by accident. */
-static inline uint8_t pattern(size_t i, unsigned int seed)
-{
-	return (uint8_t)((i * 2654435761u) >> 13) + (uint8_t)(seed * 37);
-}
-
-static inline void pattern_fill(void *buffer, size_t len, unsigned int seed)
-{
-	uint8_t *bytes = buffer;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		bytes[i] = pattern(i, seed);
-}
-
-/* The first place that differs, or -1. */
-static inline ssize_t pattern_check(const void *buffer, size_t len,
-				    unsigned int seed)
-{
-	const uint8_t *bytes = buffer;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		if (bytes[i] != pattern(i, seed))
-			return i;
-	return -1;
-}
-
-/* As everyone computes it. */
-static inline uint32_t crc32(const uint8_t *bytes, size_t len)
-{
-	uint32_t crc = ~0u;
-	int bit;
-
-	while (len--) {
-		crc ^= *bytes++;
-		for (bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-	}
-	return ~crc;
 }
 
 /* Not 4096 everywhere: 16 KiB on some arm64. */

@@ -30,7 +30,7 @@ listed() {
 	grep -lE '^(SUPERP_TEST_MAIN|TEST_HARNESS_MAIN)$|^tap_end$|^results\.end\(' -r --include=*.c --include=*.sh --include=*.py . |
 		while read -r path; do
 			path=${path#./}
-			case $path in rig/truth.sh | rig/tree.sh | rig/newcomer.sh | rig/two.sh | rig/secureboot.sh | web/page.py) continue ;; esac
+			case $path in rig/truth.sh | rig/tree.sh | rig/newcomer.sh | rig/two.sh | rig/secureboot.sh | rig/demo.sh | web/page.py) continue ;; esac
 			# A program in C may be run by a script of its name.
 			grep -qE "^($path|${path%.c}.sh)( |\$)" TESTS || echo "selftests/TESTS has not $path"
 		done | tee "$results/missing"
