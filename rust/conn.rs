@@ -90,8 +90,6 @@ pub(crate) struct ConnParams {
 /// lock.
 pub(crate) struct Identity {
     pub(crate) cid: u16,
-    /// Number of this connection among those of the node, next hops of routes included.
-    pub(crate) number: u64,
     pub(crate) encap: Encap,
     /// Addresses of the first path. Sockets know the connection by them.
     pub(crate) local: [u8; 16],

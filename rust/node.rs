@@ -14,8 +14,7 @@ use core::ops::Deref;
 
 use kernel::{
     prelude::*,
-    sync::{atomic::Atomic, new_mutex, Arc, ArcBorrow, Mutex},
-    workqueue::{new_work, Work},
+    sync::{atomic::Atomic, new_mutex, Arc, Mutex},
 };
 
 use crate::{
@@ -35,7 +34,6 @@ use crate::{
 };
 
 pub(crate) use frame::numbers;
-use ports::Departure;
 pub(crate) use ports::{Port, PortInfo};
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
@@ -58,10 +56,6 @@ pub(crate) struct Settings {
     cm_address: [u8; 16],
     /// Ids of removed connections, which are not chosen again for a while [proto 3.20].
     quarantine: Quarantine<Kernel>,
-    /// Number of connections and next hops that were created so far.
-    created: u64,
-    /// Devices that were unregistered, and that connections and routes have to let go of.
-    departures: KVec<Departure>,
     /// The namespace or the module goes away. Nothing is created any more.
     exiting: bool,
 }
@@ -72,9 +66,6 @@ pub(crate) struct Node {
     resources: Arc<Resources>,
     #[pin]
     config: Mutex<Settings>,
-    /// Runs `finish_departures()` on the module's workqueue.
-    #[pin]
-    departing: Work<Node>,
     /// Keyed by ifindex.
     #[pin]
     ports: RcuMap<Port>,
@@ -104,11 +95,8 @@ impl Node {
                     udp: None,
                     cm_address: [0; 16],
                     quarantine: Quarantine::new(),
-                    created: 0,
-                    departures: KVec::new(),
                     exiting: false,
                 }, "superp_node"),
-                departing <- new_work!("superp_node_departing"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
                 lite <- RcuMap::new(),
@@ -220,8 +208,8 @@ impl PernetOps for Node {
         Node::exit(self);
     }
 
-    fn device_event(this: ArcBorrow<'_, Node>, event: DeviceEvent) {
-        Node::device_event(this, event);
+    fn device_event(&self, event: DeviceEvent) {
+        Node::device_event(self, event);
     }
 }
 

@@ -311,15 +311,14 @@ impl Conn {
         paths.any(|ends| ends.is_over(ifindex))
     }
 
-    /// A device was unregistered: closes the paths over it. Without a path left the connection
-    /// breaks. Process context.
+    /// A device is unregistered: closes the paths over it. Without a path left the connection
+    /// breaks. Process context, RTNL is held.
     pub(crate) fn device_gone(self: &Arc<Self>, ifindex: u32) {
-        // Dropped last: then the device may go, and who waits for that sees the connection broken.
-        let mut paths = [const { None }; PATHS_MAX];
-        for ((i, ends), path) in (0..PATHS_MAX).zip(&self.identity.paths).zip(&mut paths) {
+        for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
             if ends.is_over(ifindex) {
                 ends.gone.store(true, Relaxed);
-                *path = self.inner.lock().paths.close(i);
+                let path = self.inner.lock().paths.close(i);
+                drop(path);
             }
         }
         if self.inner.lock().paths.closed() {

@@ -384,12 +384,6 @@ static int superp_path_push_header(struct superp_path *path, struct sk_buff *skb
 	return 0;
 }
 
-/* Whether the device can send. One that moved to another namespace sends nothing for this one. */
-static bool superp_path_dev_ready(const struct superp_path *path)
-{
-	return netif_running(path->dev) && dev_net(path->dev) == READ_ONCE(path->net);
-}
-
 static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
@@ -397,7 +391,7 @@ static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head
 	int err;
 
 	err = -ENETDOWN;
-	if (!superp_path_dev_ready(path))
+	if (!netif_running(dev))
 		goto drop;
 	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + path->config.header_len);
 	for (skb = head; skb; skb = skb->next) {
@@ -534,7 +528,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 	if (skb_is_gso(skb))
 		goto drop;
 	err = -ENETDOWN;
-	if (!superp_path_dev_ready(path))
+	if (!netif_running(dev))
 		goto drop;
 	err = -EMSGSIZE;
 	if (skb->len > superp_path_ether_mtu(path))

@@ -182,7 +182,6 @@ impl Node {
             Some(cid) => cid,
             None => self.choose_cid(config, now)?,
         };
-        config.created = config.created.saturating_add(1);
         let paths = self.ends(params)?;
         let first = paths.first().map(|ends| (ends.local, ends.remote));
         let (local, remote) = first.ok_or_else(|| Refusal::new(EINVAL, c"no path"))?;
@@ -191,7 +190,6 @@ impl Node {
             .unwrap_or_else(|| entropy(cid, params.config.remote_cid));
         Ok(Identity {
             cid,
-            number: config.created,
             encap: params.encap,
             local,
             remote,

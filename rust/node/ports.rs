@@ -6,9 +6,8 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Arc, ArcBorrow,
+        Arc,
     },
-    workqueue::{impl_has_work, WorkItem},
 };
 
 use super::{count, Node, Settings};
@@ -16,7 +15,6 @@ use crate::{
     conn::Conn,
     event::Event,
     kapi::{
-        defer,
         errno::Refusal,
         net::{self, DeviceEvent, DeviceEventKind, NetRef},
         rx::UdpPort,
@@ -43,37 +41,6 @@ pub(crate) struct PortInfo {
     pub(crate) mtu: u32,
     /// Connections with a path over the device.
     pub(crate) conns: u32,
-}
-
-/// A device that was unregistered. Another one may get its index.
-pub(super) struct Departure {
-    ifindex: u32,
-    /// Number of the last connection or next hop that was created before.
-    last: u64,
-}
-
-impl Departure {
-    /// Whether a path over device `ifindex`, of the connection or next hop `number`, is over the
-    /// device that was unregistered.
-    pub(super) fn concerns(&self, ifindex: u32, number: u64) -> bool {
-        ifindex == self.ifindex && number <= self.last
-    }
-
-    fn concerns_any(&self, conn: &Conn) -> bool {
-        conn.uses_device(self.ifindex) && conn.identity().number <= self.last
-    }
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Node { self.departing }
-}
-
-impl WorkItem for Node {
-    type Pointer = Arc<Node>;
-
-    fn run(this: Arc<Node>) {
-        this.finish_departures();
-    }
 }
 
 impl Node {
@@ -218,70 +185,30 @@ impl Node {
         count(self.conns.iter().filter(over))
     }
 
-    /// A device of a port is unregistered. Removes the port, and has the workqueue see to
-    /// connections and routes, of which there may be tens of thousands: the whole machine shares
-    /// RTNL, which is held. The kernel waits, without RTNL, until all have let go of the device.
-    fn depart(this: ArcBorrow<'_, Self>, ifindex: u32) {
-        // The port is removed first, so that no more connections are created over it.
-        let mut config = this.config.lock();
-        if this.ports.get(ifindex).is_none() {
-            return;
-        }
-        this.ports.remove_later(ifindex);
-        let unused = this.unused_udp(&mut config);
-        let departure = Departure {
-            ifindex,
-            last: config.created,
-        };
-        let noted = config.departures.push(departure, GFP_KERNEL);
-        drop(config);
-        drop(unused);
-        match noted {
-            // It fails only if it is queued already.
-            Ok(()) => drop(defer::queue().enqueue(Arc::from(this))),
-            // Without memory others have to wait.
-            Err(_) => this.let_go(&Departure {
-                ifindex,
-                last: u64::MAX,
-            }),
-        }
-        this.notify(Event::PortDeleted { ifindex });
-    }
-
-    /// Has connections and routes let go of a device. Process context; reschedules now and then.
-    fn let_go(&self, departure: &Departure) {
-        self.routes_let_go(departure);
-        for (_, conn) in self.conns.iter() {
-            if departure.concerns_any(&conn) {
-                conn.device_gone(departure.ifindex);
-                defer::resched();
-            }
-        }
-    }
-
-    /// Has connections and routes let go of the devices that were unregistered. Process context.
-    fn finish_departures(&self) {
-        loop {
-            let departure = self.config.lock().departures.pop();
-            match departure {
-                Some(departure) => self.let_go(&departure),
-                None => return,
-            }
-        }
-    }
-
     /// Handles a change of a device of the namespace. Process context, RTNL is held.
-    pub(crate) fn device_event(this: ArcBorrow<'_, Self>, event: DeviceEvent) {
-        match event.kind {
-            DeviceEventKind::Unregister => Self::depart(this, event.ifindex),
-            _ => this.device_changed(event),
-        }
-    }
-
-    fn device_changed(&self, event: DeviceEvent) {
+    pub(crate) fn device_event(&self, event: DeviceEvent) {
         let ifindex = event.ifindex;
+        let over = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.uses_device(ifindex));
         match event.kind {
-            DeviceEventKind::Unregister => {}
+            DeviceEventKind::Unregister => {
+                // The port is removed first, so that no more connections are created over it.
+                let unused = {
+                    let mut config = self.config.lock();
+                    if self.ports.get(ifindex).is_none() {
+                        return;
+                    }
+                    // With RTNL held, nothing here may wait for a grace period.
+                    self.ports.remove_later(ifindex);
+                    self.routes_drop_device(ifindex);
+                    self.unused_udp(&mut config)
+                };
+                drop(unused);
+                over.for_each(|(_, conn)| conn.device_gone(ifindex));
+                self.notify(Event::PortDeleted { ifindex });
+            }
             DeviceEventKind::Up | DeviceEventKind::Down | DeviceEventKind::CarrierChange => {
                 let Some(port) = self.ports.get(ifindex) else {
                     return;
@@ -294,11 +221,7 @@ impl Node {
                     self.notify(Event::Port { ifindex, up });
                 }
             }
-            DeviceEventKind::MtuChange => {
-                let over = |(_, conn): &(u32, Arc<Conn>)| conn.uses_device(ifindex);
-                let conns = self.conns.iter().filter(over);
-                conns.for_each(|(_, conn)| conn.check_mtu());
-            }
+            DeviceEventKind::MtuChange => over.for_each(|(_, conn)| conn.check_mtu()),
             DeviceEventKind::AddrChange => {}
         }
     }

@@ -13,12 +13,10 @@ use kernel::{
 
 use super::{
     frame::{ethertype_of, net_header},
-    ports::Departure,
     Node, Port,
 };
 use crate::{
     kapi::{
-        defer,
         errno::Refusal,
         map::mixed,
         net,
@@ -34,8 +32,6 @@ use crate::{
 
 /// Most next hops of an address.
 pub(crate) const HOPS_MAX: usize = 8;
-/// Addresses that are looked at between two calls of `resched()`.
-const ROUTES_PER_RESCHED: usize = 128;
 
 /// How to reach a next hop.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,8 +48,6 @@ pub(crate) enum Via {
 /// A next hop of an address.
 pub(crate) struct Hop {
     pub(crate) ifindex: u32,
-    /// Number of this next hop among those of the node, connections included.
-    number: u64,
     pub(crate) via: Via,
     pub(super) path: Path,
     packets: Atomic<u64>,
@@ -165,7 +159,7 @@ impl Node {
     /// The text of the refusal says why.
     pub(crate) fn route_new(&self, address: u16, ifindex: u32, via: Via) -> Result<(), Refusal> {
         let no_memory = |_| Refusal::new(ENOMEM, c"no memory for the route");
-        let mut config = self.config.lock();
+        let config = self.config.lock();
         if config.exiting {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
@@ -195,10 +189,8 @@ impl Node {
         }
         let path = self.hop_path(address, ifindex, via)?;
         path.resolve();
-        config.created = config.created.saturating_add(1);
         let hop = Hop {
             ifindex,
-            number: config.created,
             via,
             path,
             packets: Atomic::new(0),
@@ -305,26 +297,17 @@ impl Node {
             .any(|(_, route)| route.hops.iter().any(over))
     }
 
-    /// Removes the next hops over a device that was unregistered. Process context; reschedules now
-    /// and then.
-    pub(super) fn routes_let_go(&self, departure: &Departure) {
-        let over = |hop: &Arc<Hop>| departure.concerns(hop.ifindex, hop.number);
-        let mut visited = 0usize;
-        for (address, _) in self.routes.iter() {
-            // Held for one address only: who holds RTNL may wait for it.
-            let config = self.config.lock();
-            let route = self.routes.get(address);
-            if let Some(route) = route.filter(|route| route.hops.iter().any(over)) {
+    /// Removes the next hops over a device that is unregistered. Process context. RTNL is held, so
+    /// nothing here waits for a grace period.
+    pub(super) fn routes_drop_device(&self, ifindex: u32) {
+        for (address, route) in self.routes.iter() {
+            let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
+            if route.hops.iter().any(over) {
                 // Without memory the other next hops are removed as well: the unregistration cannot
                 // wait.
                 if self.remove_hops(address as u16, &route, over).is_err() {
                     self.routes.remove_later(address);
                 }
-            }
-            drop(config);
-            visited = visited.wrapping_add(1);
-            if visited % ROUTES_PER_RESCHED == 0 {
-                defer::resched();
             }
         }
     }
