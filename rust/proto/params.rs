@@ -141,7 +141,7 @@ params! {
         "Memory of the messages of a connection of which only parts have arrived";
     TAL_REFUSAL_RATE, "tal_refusal_rate", 0, 1_000_000, 1000, "a second",
         "Refusals of a remote access that are sent to a peer, after the first thousand; 0 for no limit";
-    TAL_MAX_REFUSALS, "tal_max_refusals", 0, 4_294_967_295, 0, "refusals",
+    TAL_MAX_REFUSALS, "tal_max_refusals", 0, 1_000_000_000, 0, "refusals",
         "Refusals of a remote access after which the connection is broken; 0 for no limit";
     TAL_ERROR_DETAIL, "tal_error_detail", 0, 1, 0, "",
         "1: a refusal of a remote access tells the peer what was wrong; 0: all of them look the same";
@@ -224,6 +224,6 @@ mod tests {
                 assert_eq!(config.param(index), Some(good));
             }
         }
-        assert_eq!(checked, 13);
+        assert_eq!(checked, 15);
     }
 }
