@@ -93,6 +93,23 @@ batch_waits() {
 	return "$status"
 }
 
+# serves PORT: something listens there, at node A.
+serves() { on "$nodeA" ss -Hltn "sport = :$1" | grep -q .; }
+agent() { interrupted "$nodeA" 'serves 7779' superp-agent --state-dir /tmp/state --run-dir /tmp/agent; }
+manager=(superp-cm serve --store /tmp/manager.db --listen 127.0.0.1:7778 --tls /tmp/ca/manager)
+manager() { superp-cm init --dir /tmp/ca --address 127.0.0.1 >/dev/null && interrupted "$nodeA" 'serves 7778' "${manager[@]}"; }
+# It waits for what the manager tells.
+followed() {
+	local server status=0
+	superp-cm issue --dir /tmp/ca --role viewer --name viewer --out /tmp/viewer >/dev/null || return 1
+	ip netns exec "$nodeA" "${manager[@]}" >/tmp/served 2>&1 & server=$!
+	nodes_wait 20 serves 7778 || status=1
+	SUPERP_MANAGER=https://127.0.0.1:7778 SUPERP_TLS=/tmp/viewer interrupted "$nodeA" a_while superp fabric events --follow || status=1
+	kill "$server"
+	wait "$server" || status=1
+	return "$status"
+}
+
 nodes_up 9000
 ports_up
 connect sunh 1 ext on
@@ -104,6 +121,9 @@ tap_case "superp connect, which waits for its peer" interrupted "$nodeA" a_while
 tap_case "superp doctor, whose peer does not answer" unanswered
 tap_case "superp batch" batch_waits
 tap_case "superp run" interrupted "$nodeA" a_while superp run -- sleep 1000
+tap_case "superp-agent" agent
+tap_case "superp-cm" manager
+tap_case "superp fabric events --follow" followed
 for kind in 'write bw' 'read lat' 'send rate'; do
 	read -ra words <<<"$kind"
 	tap_case "superp perf $kind" served "${words[@]}" 10.23.0.2 --duration 60
