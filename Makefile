@@ -130,7 +130,7 @@ check-long:
 	@selftests/packages/release
 	@selftests/rig/secureboot.sh
 	@selftests/rig/tree.sh --build
-	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 14400 $$home || exit; done
+	@for home in qemu debug; do SUPERP_THOROUGH=1 $(VM)/kselftest --timeout 21600 $$home || exit; done
 	@$(VM)/programs-arm64 && $(VM)/run --timeout 3600 qemu-arm64-16k -- selftests/lib/run-tests --short
 	@$(VM)/luck
 

@@ -75,7 +75,7 @@ pub enum Received {
     },
     /// The packet is old, or arrived before. Only its acknowledgement fields were used.
     Duplicate,
-    /// The packet has acknowledgements only.
+    /// The packet has acknowledgements only, or is old and may be forged [proto 3.2].
     AckOnly,
     /// The Packet Delivery Layer or the Transaction Layer dropped the packet.
     Dropped(DropReason),

@@ -29,10 +29,17 @@ impl<A: Slabs> Connection<A> {
                 return Received::Dropped(report.reason);
             }
         };
+        let (psn, pure) = (packet.pdl().psn, packet.tal().is_pure_ack());
+        if self.may_be_guess(packet, ack) {
+            if !pure {
+                self.stats.duplicates = self.stats.duplicates.wrapping_add(1);
+                self.ack.at_once(now);
+            }
+            return Received::AckOnly;
+        }
         self.hear(now, packet);
         self.acknowledged(now, packet, ack);
 
-        let (psn, pure) = (packet.pdl().psn, packet.tal().is_pure_ack());
         match arrival {
             Arrival::InOrder => {}
             Arrival::AboveHole => {
@@ -171,11 +178,8 @@ impl<A: Slabs> Connection<A> {
         // An ACK PSN that is too old for a delayed packet may be a guess of an attacker. A
         // duplicate is not delivered, so it may have any old ACK PSN: it may come from an earlier
         // life of the peer's connection, which must get an answer [proto 3.2, 3.8].
-        let is_plausible = |ack: &AckCheck| {
-            *ack != AckCheck::Stale
-                || arrival == Arrival::Duplicate
-                || is_late(pdl.ack_psn, self.send.unacked_spsn())
-        };
+        let is_plausible =
+            |ack: &AckCheck| arrival == Arrival::Duplicate || !self.may_be_guess(packet, *ack);
         let Some(ack) = self.send.check_ack(pdl).ok().filter(is_plausible) else {
             return Err(Report {
                 reason: DropReason::AckOutOfWindow,
@@ -190,6 +194,13 @@ impl<A: Slabs> Connection<A> {
             self.initiator.check_ack(packet.tal().ack_xid)?;
         }
         Ok((arrival, ack))
+    }
+
+    /// Whether the ACK PSN is too old for a delayed packet. A quarter of all packets whose PSN and
+    /// ACK PSN are guesses are such duplicates. They are answered, and tell nothing: neither that
+    /// the peer is there, nor what it can, nor which path it uses [proto 3.2].
+    fn may_be_guess(&self, packet: &Packet<'_>, ack: AckCheck) -> bool {
+        ack == AckCheck::Stale && !is_late(packet.pdl().ack_psn, self.send.unacked_spsn())
     }
 
     /// Processes the acknowledgement fields of both layers.

@@ -6,7 +6,7 @@ use crate::pair::{A, B};
 use crate::{MS, SECOND, US};
 use std::cell::Cell;
 use superp_proto::{
-    BrokenCause, Code, Connection, DropReason, Heap, NewError, Request, Slabs, State, SubmitError,
+    BrokenCause, Code, Connection, DropReason, Extensions, Heap, NewError, Request, Slabs, State, SubmitError,
     Transmit,
 };
 
@@ -520,6 +520,31 @@ fn delayed_ack_is_sent_at_its_deadline() {
     pair.settle();
     assert_eq!(pair.ends[B].conn.stats().tx_acks, 1);
     assert_eq!(pair.now, 500 * US + 20 * US);
+}
+
+/// A quarter of the packets of one who sees none, and guesses PSN and ACK PSN.
+#[test]
+fn old_packet_with_an_old_ack_psn_is_answered_and_tells_nothing() {
+    let mut pair = Pair::clean(&Config {
+        ext: Extensions::Auto,
+        ..Config::default()
+    });
+    let old = 0u32.wrapping_sub(1 << 20);
+    for header in [
+        tal(Opcode::Noop, true, 0, 0, 0),
+        tal(Opcode::Noop, false, 0, 0, 0),
+    ] {
+        let received = inject(&mut pair, B, pdl(old, old), header, &[]);
+        assert_eq!(received, Received::AckOnly);
+    }
+    let conn = &pair.ends[B].conn;
+    assert_eq!((conn.heard(), conn.ext()), (false, None));
+    // Not the pure ACK.
+    assert_eq!((conn.stats().duplicates, conn.stats().tx_acks), (1, 1));
+    write(&mut pair, A, 100);
+    pair.run_until(SECOND, Pair::all_complete);
+    let conn = &pair.ends[B].conn;
+    assert_eq!((conn.heard(), conn.ext()), (true, Some(true)));
 }
 
 #[test]
