@@ -79,7 +79,7 @@ static inline int attack_seconds(void)
 {
 	const char *thorough = getenv("SUPERP_THOROUGH");
 
-	return thorough && !strcmp(thorough, "1") ? 3600 : 20;
+	return thorough && !strcmp(thorough, "1") ? 3600 : 10;
 }
 
 /* The seed that is given, or 1, or with SUPERP_THOROUGH=1 another one each time. */
@@ -89,7 +89,7 @@ static inline uint64_t attack_seed(void)
 
 	if (given && strtoull(given, NULL, 0))
 		return strtoull(given, NULL, 0);
-	return attack_seconds() > 20 ? clock_now() | 1 : 1;
+	return attack_seconds() > 10 ? clock_now() | 1 : 1;
 }
 
 static inline int attacker_memory(struct attacker *a)

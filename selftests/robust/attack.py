@@ -10,7 +10,7 @@ import threading
 from node import *
 
 THOROUGH = os.environ.get("SUPERP_THOROUGH", "0") == "1"
-SECONDS = 3600 if THOROUGH else 20
+SECONDS = 3600 if THOROUGH else 10
 SEED = int(os.environ.get("SUPERP_SEED") or (random.SystemRandom().getrandbits(32) if THOROUGH else 1))
 chance = random.Random(SEED)
 print(f"# SUPERP_SEED={SEED}", flush=True)
