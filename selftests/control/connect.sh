@@ -14,6 +14,7 @@ both() {
 	local way=$1 first=$2 later status=0 nodes=("$nodeA" "$nodeB") one
 	shift 2
 	later=$((3 - first))
+	rm -f "$said.wait"
 	on "${nodes[first - 1]}" superp -j connect "$(address "$way" "$later")" -W 30 "$@" >"$said.$first" 2>"$said.wait" &
 	one=$!
 	nodes_wait 10 grep -q "run there: superp connect $(address "$way" "$first")" "$said.wait" || status=1
@@ -140,6 +141,7 @@ stranger() {
 	local one
 	fresh || return 1
 	ip -n "$nodeB" address add 10.23.0.9/16 dev eth0
+	rm -f "$said.wait"
 	on "$nodeA" superp -j connect 10.23.0.2 -W 30 >"$said.1" 2>"$said.wait" &
 	one=$!
 	nodes_wait 10 grep -q "run there" "$said.wait" || return 1
@@ -154,6 +156,7 @@ assert caller.recv(10) == b"", "A talks to a stranger"' || return 1
 # What comes from the peer is nothing that the command would say.
 nonsense() {
 	local one text=$1
+	rm -f "$said.1"
 	on "$nodeA" superp connect 10.23.0.2 -W 30 >"$said.1" 2>&1 &
 	one=$!
 	nodes_wait 10 grep -q "run there" "$said.1" || return 1

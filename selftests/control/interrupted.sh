@@ -57,6 +57,7 @@ interrupted_client_of() {
 # moved OPERATION: a transfer to or from "superp xfer serve" over a link that is too slow for it.
 moved() {
 	local serve status=0 remote
+	rm -f /tmp/served
 	"${from_terminal[@]}" "$nodeB" superp -j xfer serve --size 16M --qpn 77 >/tmp/served 2>&1 & serve=$!
 	nodes_wait 10 grep -q ready /tmp/served || return 1
 	remote=$(jq -r .remote /tmp/served)

@@ -46,6 +46,7 @@ singly() {
 sniffed() {
 	local sniffers=() node status=0
 	for node in "$nodeA" "$nodeB"; do
+		rm -f "$scratch/$node"
 		ip netns exec "$node" python3 -c 'import signal, socket
 held = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 held.bind(("eth0", 0))
@@ -64,6 +65,7 @@ signal.pause()' >"$scratch/$node" &
 # is written and with messages, which come to the second node, and some with what is read, which leave it.
 runs() {
 	local sniffer status=0
+	rm -f "$scratch/runs"
 	ip netns exec "$nodeB" python3 -c 'import signal, socket, struct, sys
 found = {"written": 0, "message": 0, "read": 0}
 held = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
