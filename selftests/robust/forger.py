@@ -106,21 +106,6 @@ def start():
     return {"start-psn": chance.getrandbits(32), "start-xid": chance.getrandbits(16)}
 
 
-def what_the_peer_can():
-    """Nothing has come from the peer yet. A forged packet without the bit for extensions is not from it."""
-    honest = Honest(nodes, "sunh", **start() | {"ext": "auto"})
-    with Served(nodes, 1).region() as region:
-        forger = Forger(honest, 1, region)
-        for _ in range(4):
-            forger.batch()
-        same(forger.honest.show(1)["heard"], False, "whether node 1 has heard of its peer")
-    honest.transfer(5)
-    for number in (1, 2):
-        same(honest.show(number)["ext"], True, f"extensions at node {number}")
-    honest.remove()
-    nothing_left(nodes)
-
-
 def forged(way, seconds):
     honest = Honest(nodes, way, **start())
     with Served(nodes, 1).region() as first, Served(nodes, 2).region() as second, honest.going_on():
@@ -145,7 +130,6 @@ def forged(way, seconds):
 try:
     for number in (1, 2):
         nodes.superp(number, "dev", "add", "eth0")
-    results.case("forged packets do not tell what the peer can", what_the_peer_can)
     for way in WAYS:
         results.case(f"{way}: nothing of a forger is taken, others go on", forged, way, SECONDS / len(WAYS))
 finally:
