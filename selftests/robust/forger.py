@@ -102,6 +102,25 @@ def errors(link, way, number):
         link.send(ethernet(*macs, kind) + packet)
 
 
+def guesses_acks(way):
+    """One who knows PSN and transaction numbers, and not what the node has sent [proto 3.2]."""
+    psn, xid = start().values()
+    with Served(nodes, 1).region() as region:
+        peer = Scripted(nodes, 1, way, start_psn=psn, start_xid=xid)
+        refused = nodes.drops(1)["ack_psn_out_of_window"] + BATCH
+        for _ in range(BATCH):
+            body = write_op(region.address + 16 * chance.randrange(64)) + FORGED
+            ack_psn = psn + 4096 + chance.randrange(2**32 - 8192)
+            packet = peer.packet(WRITE, body, psn=psn + chance.randrange(16), ack_psn=ack_psn, xid=xid + chance.randrange(16), num_ops=1)
+            peer.link.send(peer.wrap(packet))
+        end = time.monotonic() + 30
+        while (found := nodes.drops(1)["ack_psn_out_of_window"]) < refused and time.monotonic() < end:
+            time.sleep(0.1)
+        same(region.bytes(), bytes(region.length), "memory that the forger knows")
+        same(found, refused, "packets dropped for their ACK PSN")
+        peer.alive()
+
+
 def start():
     return {"start-psn": chance.getrandbits(32), "start-xid": chance.getrandbits(16)}
 
@@ -131,6 +150,7 @@ try:
     for number in (1, 2):
         nodes.superp(number, "dev", "add", "eth0")
     for way in WAYS:
+        results.case(f"{way}: none of those who guess ACK PSNs are taken", guesses_acks, way)
         results.case(f"{way}: nothing of a forger is taken, others go on", forged, way, SECONDS / len(WAYS))
 finally:
     nodes.down()
