@@ -40,40 +40,42 @@ pub(super) enum InsertError {
     Exists,
 }
 
-/// Segments of a message, by their place in the message. Their memory, not their length, is charged
-/// to the connection and to the queue pair.
+/// Segments of a message, by their place in the message.
 pub(super) struct Parts {
     segments: SkbQueue,
-    qp: Arc<Qp>,
-    account: Arc<Account>,
+    /// To whom the memory, not the length, of the segments is charged.
+    payer: Option<(Arc<Qp>, Arc<Account>)>,
     /// Bytes that are charged.
     charged: usize,
 }
 
 impl Parts {
-    /// No segment.
-    pub(super) fn new(qp: Arc<Qp>, account: Arc<Account>) -> Self {
+    /// No segment. `payer` is charged for those to come. It may be `None` for a message of one
+    /// packet, which is delivered before the next one arrives.
+    pub(super) fn new(payer: Option<(Arc<Qp>, Arc<Account>)>) -> Self {
         Parts {
             segments: SkbQueue::new(),
-            qp,
-            account,
+            payer,
             charged: 0,
         }
     }
 
     /// Makes the charge that of the segments.
     fn settle(&mut self) {
+        let Some((qp, account)) = &self.payer else {
+            return;
+        };
         let now = self.segments.memory();
         let before = core::mem::replace(&mut self.charged, now);
         let more = now.saturating_sub(before);
         if more > 0 {
-            self.account.0.fetch_add(more, Relaxed);
-            self.qp.charge_parts(more);
+            account.0.fetch_add(more, Relaxed);
+            qp.charge_parts(more);
         }
         let less = before.saturating_sub(now);
         if less > 0 {
-            self.account.0.fetch_sub(less, Relaxed);
-            self.qp.uncharge_parts(less);
+            account.0.fetch_sub(less, Relaxed);
+            qp.uncharge_parts(less);
         }
     }
 
@@ -88,15 +90,17 @@ impl Parts {
     }
 
     /// Inserts a segment, unless the messages of the connection that are not complete then take more
-    /// than `limit` bytes. Any context up to softirq. The caller holds the connection's lock.
+    /// than `limit` bytes. What is not charged has no limit. Any context up to softirq. The caller holds the connection's lock.
     pub(super) fn insert(
         &mut self,
         key: u64,
         segment: SkBuff,
         limit: usize,
     ) -> Result<(), InsertError> {
-        if self.account.used().saturating_add(segment.memory()) > limit {
-            return Err(InsertError::NoRoom);
+        if let Some((_, account)) = &self.payer {
+            if account.used().saturating_add(segment.memory()) > limit {
+                return Err(InsertError::NoRoom);
+            }
         }
         let inserted = self.segments.insert(key, segment);
         self.settle();
@@ -178,8 +182,13 @@ pub(super) struct Partial {
 
 impl Partial {
     /// The message of `len` bytes that `part` belongs to, without the bytes of `part`.
-    pub(super) fn new(part: &Assembly, len: u32, claim: Option<Claim>) -> Self {
-        let empty = || Parts::new(part.qp.clone(), part.segments.account.clone());
+    pub(super) fn new(
+        part: &Assembly,
+        len: u32,
+        claim: Option<Claim>,
+        account: &Arc<Account>,
+    ) -> Self {
+        let empty = || Parts::new(Some((part.qp.clone(), account.clone())));
         Self {
             qp: part.qp.clone(),
             qpn: part.qpn,

@@ -236,8 +236,9 @@ impl RxOwner<'_> {
                 false => self.or_refuse(qpn, ext.is_some(), room)?,
             }
         }
+        let payer = (!segment.whole).then(|| (qp.clone(), self.rx.account.clone()));
         Ok(Assembly {
-            segments: Parts::new(qp.clone(), self.rx.account.clone()),
+            segments: Parts::new(payer),
             qp,
             qpn,
             bytes: 0,
@@ -258,7 +259,8 @@ impl RxOwner<'_> {
             Some(begun) => begun,
             None => {
                 let claim = part.qp.claim(&self.meta(), message_len);
-                Partial::new(&part, message_len, self.or_refuse(qpn, true, claim)?)
+                let claim = self.or_refuse(qpn, true, claim)?;
+                Partial::new(&part, message_len, claim, &self.rx.account)
             }
         };
         let added = partial.add(part)?;
@@ -423,10 +425,7 @@ impl Owner for RxOwner<'_> {
             Some(ext) => u64::from(ext.offset),
             None => u64::from(segment.seqno) << 8 | u64::from(segment.opnum),
         };
-        let limit = match segment.whole {
-            true => usize::MAX,
-            false => self.parts_limit(),
-        };
+        let limit = self.parts_limit();
         let Some(Some(assembly)) = self.rx.assembly_slot(segment.xid) else {
             return Err(Code::RESOURCES);
         };

@@ -229,8 +229,9 @@ void superp_path_free(struct superp_path *path)
 {
 	spin_lock_bh(&superp_paths_lock);
 	list_del(&path->list);
-	spin_unlock_bh(&superp_paths_lock);
+	/* Under the lock: superp_paths_release() is not over before the route is gone. */
 	superp_route_cache_clear(&path->route);
+	spin_unlock_bh(&superp_paths_lock);
 	netdev_put(path->dev, &path->dev_tracker);
 	kfree(path);
 }

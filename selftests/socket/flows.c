@@ -125,17 +125,13 @@ static int open_over(const struct node *node, uint32_t qpn, const struct node *p
 	return fd;
 }
 
-/* Round trips over another connection, by the processor that has to end the requests. */
-static void *goes_on(void *argument)
+/* Does a step again and again until it fails, or all is over, and measures the longest. */
+static void repeat(struct other *other, int (*step)(struct other *other))
 {
-	struct superp_rma nothing = { .op = SUPERP_RMA_WRITE };
-	struct other *other = argument;
-	struct superp_completion completion;
-
 	while (!atomic_load(&other->over)) {
 		uint64_t begin = now_ns(), took;
 
-		other->status = rma_run(other->fd, &nothing, &completion);
+		other->status = step(other);
 		if (other->status)
 			break;
 		took = now_ns() - begin;
@@ -143,6 +139,20 @@ static void *goes_on(void *argument)
 			other->longest = took;
 		other->rounds++;
 	}
+}
+
+static int round_trip(struct other *other)
+{
+	struct superp_rma nothing = { .op = SUPERP_RMA_WRITE };
+	struct superp_completion completion;
+
+	return rma_run(other->fd, &nothing, &completion);
+}
+
+/* Round trips over another connection, by the processor that has to end the requests. */
+static void *goes_on(void *other)
+{
+	repeat(other, round_trip);
 	return NULL;
 }
 
@@ -182,23 +192,17 @@ TEST_F_TIMEOUT(flows, their_connection_goes__others_go_on, slowly(60))
 	conn_down(self->cid + 2);
 }
 
-/* Takes RTNL again and again, which the whole machine shares. */
-static void *takes_rtnl(void *argument)
+static int take_rtnl(struct other *other)
 {
 	struct ifreq request = { .ifr_name = "lo", .ifr_qlen = 1000 };
-	struct other *other = argument;
 
-	while (!atomic_load(&other->over)) {
-		uint64_t begin = now_ns(), took;
+	return ioctl(other->fd, SIOCSIFTXQLEN, &request);
+}
 
-		other->status = ioctl(other->fd, SIOCSIFTXQLEN, &request);
-		if (other->status)
-			break;
-		took = now_ns() - begin;
-		if (took > other->longest)
-			other->longest = took;
-		other->rounds++;
-	}
+/* Takes RTNL, which the whole machine shares. */
+static void *takes_rtnl(void *other)
+{
+	repeat(other, take_rtnl);
 	return NULL;
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Init {
     #[arg(long, value_name = "NAME|ADDRESS")]
     address: Vec<String>,
     /// How long the manager's certificate is valid: days, or a time such as 12h.
-    #[arg(long, alias = "days", value_name = "TIME", default_value = "365d", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = lifetime)]
     valid: Duration,
 }
 
@@ -45,7 +45,7 @@ struct Owner {
     #[arg(long, value_name = "NAME|ADDRESS")]
     address: Vec<String>,
     /// How long it is valid: days, or a time such as 12h.
-    #[arg(long, alias = "days", value_name = "TIME", default_value = "365d", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = lifetime)]
     valid: Duration,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct TokenArgs {
     #[command(flatten)]
     owner: Owner,
     /// How long it can be redeemed: hours, or a time such as 2d.
-    #[arg(long, alias = "hours", value_name = "TIME", default_value = "24h", value_parser = redeemable)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = redeemable)]
     redeem: Duration,
 }
 

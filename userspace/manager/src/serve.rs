@@ -50,8 +50,8 @@ pub(crate) struct Serve {
     /// Its key, PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     etcd_key: Option<PathBuf>,
-    /// With etcd: time after which another manager leads when this one is not heard of: seconds, or a time such
-    /// as 1m.
+    /// With etcd: after so long another manager leads when this one is not heard of.
+    /// Seconds, or a time such as 1m.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = lease, requires = "etcd")]
     lease: Duration,
     /// With etcd: the URL at which clients reach this manager, for those that ask another one; that of

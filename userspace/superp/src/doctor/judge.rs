@@ -409,7 +409,8 @@ impl<'a> Walk<'a> {
             .find(|path| ask.arrives(path, longest(path)) == Some(false))?;
         let (cid, remote, len) = (conn.local_cid, path.remote_addr, longest(path));
         let text = format!(
-            "packets of {len} bytes of connection {cid} do not arrive at {remote}, short ones do: its device, or one on the way, has a lower MTU"
+            "packets of {len} bytes of connection {cid} do not arrive at {remote}, short ones do: \
+             its device, or one on the way, has a lower MTU"
         );
         let finding = Finding::wrong("mtu", cid, text);
         let raise =
