@@ -37,6 +37,9 @@ struct superp_sock_completion {
 	u8	data[SUPERP_SOCK_COMPLETION_MAX];
 };
 
+/* Bytes that stay charged to the memory cgroup of a socket when its messages are read. */
+#define SUPERP_SOCK_SPARE (16 * PAGE_SIZE)
+
 /* Flags that sendmsg() accepts; any other flag is an error. */
 #define SUPERP_SEND_FLAGS \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
@@ -101,6 +104,7 @@ static void superp_destruct(struct sock *sk)
 {
 	skb_queue_purge(&sk->sk_receive_queue);
 	skb_queue_purge(&sk->sk_error_queue);
+	sk_mem_reclaim_final(sk);
 }
 
 static int superp_bind(struct socket *sock, struct sockaddr_unsized *addr,
@@ -319,10 +323,21 @@ out:
 	return err;
 }
 
+/*
+ * With these the memory of received messages is charged to the memory cgroup in which the socket
+ * was made. There is no limit for all sockets together: one user would use it up for the others.
+ */
+static DEFINE_PER_CPU(int, superp_memory_per_cpu);
+static atomic_long_t superp_memory;
+static long superp_memory_limits[3] = { LONG_MAX, LONG_MAX, LONG_MAX };
+
 static struct proto superp_proto = {
-	.name		= "SUPERP",
-	.owner		= THIS_MODULE,
-	.obj_size	= sizeof(struct superp_sock),
+	.name			= "SUPERP",
+	.owner			= THIS_MODULE,
+	.obj_size		= sizeof(struct superp_sock),
+	.memory_allocated	= &superp_memory,
+	.per_cpu_fw_alloc	= &superp_memory_per_cpu,
+	.sysctl_mem		= superp_memory_limits,
 };
 
 static struct proto_ops superp_ops __ro_after_init = {
@@ -515,20 +530,44 @@ bool superp_sock_full(const struct sock *sk, size_t parts)
 }
 
 /*
- * Charges a message to SO_RCVBUF, unless that is full. Several connections may deliver at a time.
- * The sum stays within an int, so it cannot become negative and the limit void.
+ * Destructor of a message in the receive queue. Up to SUPERP_SOCK_SPARE bytes stay charged to the
+ * memory cgroup, for the next messages.
+ */
+static void superp_sock_uncharge(struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	int spare;
+
+	atomic_sub(skb->truesize, &sk->sk_rmem_alloc);
+	spin_lock_bh(&sk->sk_receive_queue.lock);
+	sk_forward_alloc_add(sk, skb->truesize);
+	spare = sk->sk_forward_alloc;
+	if (spare > SUPERP_SOCK_SPARE)
+		__sk_mem_reclaim(sk, spare - SUPERP_SOCK_SPARE);
+	spin_unlock_bh(&sk->sk_receive_queue.lock);
+}
+
+/*
+ * Charges a message to SO_RCVBUF, unless that is full, and to the memory cgroup of the socket. In
+ * softirq that takes it beyond its limit, as from TCP and UDP. The sum stays within an int, so it
+ * cannot become negative and the limit void. The lock of the queue is held, because several
+ * connections may deliver at a time.
  */
 static bool superp_sock_charge(struct sock *sk, struct sk_buff *skb)
 {
-	int used = atomic_read(&sk->sk_rmem_alloc);
+	int used = atomic_read(&sk->sk_rmem_alloc), more;
 
-	do {
-		if (used >= READ_ONCE(sk->sk_rcvbuf) || skb->truesize > INT_MAX - used)
-			return false;
-	} while (!atomic_try_cmpxchg(&sk->sk_rmem_alloc, &used, used + skb->truesize));
+	if (used >= READ_ONCE(sk->sk_rcvbuf) ||
+	    skb->truesize > INT_MAX - SUPERP_SOCK_SPARE - PAGE_SIZE - used)
+		return false;
+	more = (int)skb->truesize - sk->sk_forward_alloc;
+	if (more > 0 && !__sk_mem_schedule(sk, more, SK_MEM_RECV))
+		return false;
+	sk_forward_alloc_add(sk, -(int)skb->truesize);
+	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
 	skb_orphan(skb);
 	skb->sk = sk;
-	skb->destructor = sock_rfree;
+	skb->destructor = superp_sock_uncharge;
 	return true;
 }
 
@@ -710,8 +749,8 @@ void superp_sock_write_space(struct sock *sk)
  * so that the sender does not notice, as in AF_UNIX.
  *
  * Context: any up to softirq, under RCU.
- * Return: 0; -ENOBUFS if SO_RCVBUF is full, or if @skb is from memory reserves (pfmemalloc);
- * -ESHUTDOWN.
+ * Return: 0; -ENOBUFS if SO_RCVBUF is full, if there is no memory, or if @skb is from memory
+ * reserves (pfmemalloc); -ESHUTDOWN.
  */
 int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 			const struct superp_sock_meta *meta)
@@ -734,17 +773,19 @@ int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 		goto drop;
 	}
 
-	/* The filter may have changed the size. */
-	if (!superp_sock_charge(sk, skb)) {
-		err = -ENOBUFS;
-		goto drop;
-	}
-
 	*superp_meta(skb) = *meta;
 	skb->dev = NULL;
 	skb_dst_drop(skb);
 	sock_skb_set_dropcount(sk, skb);
-	skb_queue_tail(&sk->sk_receive_queue, skb);
+	spin_lock_bh(&sk->sk_receive_queue.lock);
+	/* The filter may have changed the size. */
+	if (superp_sock_charge(sk, skb))
+		__skb_queue_tail(&sk->sk_receive_queue, skb);
+	else
+		err = -ENOBUFS;
+	spin_unlock_bh(&sk->sk_receive_queue.lock);
+	if (err)
+		goto drop;
 	sk->sk_data_ready(sk);
 	return 0;
 drop:

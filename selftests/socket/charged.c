@@ -9,6 +9,8 @@
 #define MESSAGE (16 * MIB)
 #define LIMIT (64 * MIB)
 #define USER 54327
+/* Of the socket that a test makes itself. */
+#define QPN_OWN 3003
 
 static const struct conn_options sunh = { .encap = SUPERP_ENCAP_SUNH };
 
@@ -109,6 +111,42 @@ TEST_F_TIMEOUT(charged, messages_that_wait__are_the_senders_memory, slowly(60))
 	close(self->b);
 	self->b = superp_socket(&node_b);
 	EXPECT_TRUE(charged_at_most(before + 2 * MIB)) {
+		TH_LOG("%ld before, %ld afterwards", before, charged());
+	}
+}
+
+/* Messages that nobody reads are memory of the one who made the socket that has them. */
+TEST_F_TIMEOUT(charged, messages_that_nobody_reads__are_the_receivers_memory, slowly(60))
+{
+	void *in = memory(MESSAGE);
+	long before;
+	int i, fd;
+
+	ASSERT_NE(NULL, in);
+	ASSERT_EQ(0, run("echo %d >" CGROUP "/cgroup.procs", getpid()));
+	fd = superp_socket(&node_b);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, superp_bind(fd, QPN_OWN));
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &(int){ 4 * MESSAGE }, sizeof(int)));
+	before = charged();
+	ASSERT_EQ(0, run("echo %d >/sys/fs/cgroup/cgroup.procs", getpid()));
+
+	/* What one has read is given back, but for a little. */
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, send_one(self->a, self->out, MESSAGE, QPN_OWN));
+		ASSERT_EQ(POLLIN, superp_poll(fd, POLLIN, 10000));
+		EXPECT_LE(before + MESSAGE - 2 * MIB, charged());
+		ASSERT_EQ(MESSAGE, recv(fd, in, MESSAGE, 0));
+		ASSERT_EQ(0, memcmp(self->out, in, MESSAGE));
+		EXPECT_TRUE(charged_at_most(before + 2 * MIB)) {
+			TH_LOG("%ld before, %ld afterwards", before, charged());
+		}
+	}
+	/* What one never reads goes with the socket. */
+	ASSERT_EQ(0, send_one(self->a, self->out, MESSAGE, QPN_OWN));
+	ASSERT_EQ(POLLIN, superp_poll(fd, POLLIN, 10000));
+	close(fd);
+	EXPECT_TRUE(charged_at_most(before + MIB)) {
 		TH_LOG("%ld before, %ld afterwards", before, charged());
 	}
 }
