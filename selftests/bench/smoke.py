@@ -16,6 +16,7 @@ import xml.etree.ElementTree
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP / "selftests/robust"))
 
+import bottleneck  # noqa: E402
 import jsonschema  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
@@ -90,6 +91,18 @@ def refused(change):
     raise AssertionError("was not refused")
 
 
+def many_senders():
+    """A link that two send to: each system is measured, and none gets more than the link has."""
+    run(str(TOP / "selftests/bench/bottleneck.py"), str(folder / "rows.json"), "--smoke")
+    rows = json.loads((folder / "rows.json").read_text())
+    same([row["path"] for row in rows], [path for path in bottleneck.PATHS for _ in range(4)], "paths")
+    same({row["system"] for row in rows}, {"sunh", "udp4", "reno", "cubic"}, "systems")
+    for row in rows:
+        # The burst of the shaper comes on top.
+        same(0 < row["bw"]["of-link"] < 1.3, True, f"{row}: a part of the link")
+        same(row["lat"]["p99-us"] > 0, True, f"{row}: times")
+
+
 def ratios():
     figures = {
         "fast": {"unit": "op/s", "median": 300}, "slow": {"unit": "op/s", "median": 100},
@@ -128,6 +141,7 @@ def better():
 
 results.case("everything is measured, or absent with a reason", measured)
 subprocess.run(("rmmod", "frames"), capture_output=True)
+results.case("many senders at one link are measured", many_senders)
 results.case("the report is one valid document, and a plot", reported)
 results.case("a figure without a value is refused", refused, lambda home: home["figures"]["tcp-stream"].pop("median"))
 results.case("absence without a reason is refused", refused, lambda home: home["figures"].update(none={"absent": ""}))
