@@ -32,8 +32,6 @@ pub(super) struct Receiver {
     context_assemblies: KVVec<Option<ContextAssembly>>,
     /// Messages of several transactions, at most one for each queue pair.
     pub(super) partials: KVec<Partial>,
-    /// Accesses of the peer that were refused in this life.
-    pub(super) refusals: u32,
     /// Memory of `assemblies` and `partials`.
     pub(super) account: Arc<Account>,
 }
@@ -55,7 +53,6 @@ impl Receiver {
             assemblies: empty_slots(xid_slots)?,
             context_assemblies: empty_slots(xid_slots)?,
             partials: KVec::with_capacity(PARTIAL_MAX, GFP_KERNEL_ACCOUNT)?,
-            refusals: 0,
             account: Arc::new(Account::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
@@ -70,7 +67,6 @@ impl Receiver {
                 assemblies: KVVec::new(),
                 context_assemblies: KVVec::new(),
                 partials: KVec::new(),
-                refusals: self.refusals,
                 account: self.account.clone(),
             },
         )

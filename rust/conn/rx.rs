@@ -53,7 +53,6 @@ impl RxOwner<'_> {
             return told;
         }
         count(&mut self.stats.access_violations, 1);
-        self.rx.refusals = self.rx.refusals.saturating_add(1);
         self.conn.resources.notify(Event::Violation {
             local_cid: self.conn.identity.cid,
             remote: self.conn.identity.remote,
@@ -630,11 +629,11 @@ impl Conn {
         self.unlock(inner);
     }
 
-    /// Breaks the connection if more accesses of the peer were refused than `tal_max_refusals`
+    /// Breaks the connection if the peer has guessed wrong more often than `tal_max_refusals`
     /// permits. The caller holds `inner` and releases it by [`Conn::unlock`].
     fn check_refusals(&self, inner: &mut Inner) {
         let most = self.identity.config.tal_max_refusals;
-        if most != 0 && inner.rx.refusals >= most {
+        if most != 0 && inner.proto.refusals() >= most {
             inner.proto.stop();
             self.set_broken(inner, "the peer was refused too often", Code::ABORTED);
         }

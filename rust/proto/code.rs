@@ -83,6 +83,12 @@ codes! {
 }
 
 impl Code {
+    /// Whether the code answers a guess: nothing has the key, the address or the queue pair number
+    /// that the peer has named. Such refusals are limited in rate.
+    pub(super) fn answers_a_guess(self) -> bool {
+        self.major == Self::ACCESS.major || self.major == Self::NO_QUEUE_PAIR.major
+    }
+
     /// Display name of the code. A code without a name has that of its major code, or "unknown
     /// error".
     pub fn name(self) -> &'static str {

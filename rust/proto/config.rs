@@ -87,9 +87,9 @@ pub struct Config {
     pub tal_max_ops_per_pkt: u32,
     /// In units of 10 ns; 0 for no limit.
     pub tal_transaction_timeout: u64,
-    /// Refusals of access in a second; 0 for no limit.
+    /// Refusals that answer guesses, in a second; 0 for no limit.
     pub tal_refusal_rate: u32,
-    /// Refusals of access after which the owner breaks the connection; 0 for no limit.
+    /// Refusals that answer guesses, after which the owner breaks the connection; 0 for no limit.
     pub tal_max_refusals: u32,
 }
 

@@ -140,9 +140,9 @@ params! {
     TAL_RCVBUF_PER_CONN, "tal_rcvbuf_per_conn", 65_536, 1_073_741_824, 268_435_456, "bytes",
         "Memory of the messages of a connection of which only parts have arrived";
     TAL_REFUSAL_RATE, "tal_refusal_rate", 0, 1_000_000, 1000, "a second",
-        "Refusals of a remote access that are sent to a peer, after the first thousand; 0 for no limit";
+        "Refusals of a key or queue pair that are sent to a peer, after the first thousand; 0: no limit";
     TAL_MAX_REFUSALS, "tal_max_refusals", 0, 1_000_000_000, 0, "refusals",
-        "Refusals of a remote access after which the connection is broken; 0 for no limit";
+        "Refusals of a key or queue pair after which the connection is broken; 0 for no limit";
     TAL_ERROR_DETAIL, "tal_error_detail", 0, 1, 0, "",
         "1: a refusal of a remote access tells the peer what was wrong; 0: all of them look the same";
     CM_PORT, "cm_port", 0, 65_535, 7778, "",

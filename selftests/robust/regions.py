@@ -132,10 +132,15 @@ def refusals_look_the_same(way):
 
 
 def guess(p, n):
-    """One more access to a region that is not there, and the node's refusal."""
-    p.send(WRITE, write_op((n + 1) << 40 | 0x7FFF) + bytes(16), num_ops=1)
+    """One more access to a region, or message to a queue pair, that is not there, and the node's
+    refusal."""
+    opcode, op, major = (
+        (WRITE, write_op((n + 1) << 40 | 0x7FFF), 3),
+        (SEND_QP, struct.pack("<I", 0x800000 + n), 5),
+    )[n % 2]  # fmt: skip
+    p.send(opcode, op + bytes(16), num_ops=1)
     error = p.answer("refusal", lambda a: a.error() and a.xid == p.xid & 0xFFFF).error()
-    same(error[3], 3, "major code")
+    same(error[3], major, "major code")
     p.xid += 1
 
 
@@ -149,7 +154,8 @@ def refusals_are_limited_in_rate():
         guess(p, n)
     took = time.monotonic() - begin
     assert count <= burst + 1 + rate * took, f"{count} refusals in {took:.2f} s"
-    same(p.stat("access-violations"), count, "refusals that the node has counted")
+    same(p.stat("access-violations"), count // 2, "accesses refused that the node has counted")
+    same(p.stat("refused"), count, "refusals that the node has counted")
     p.alive()
 
 

@@ -395,6 +395,12 @@ impl<A: Slabs> Connection<A> {
         self.send.unacked_spsn()
     }
 
+    /// Number of refusals so far that answer guesses of the peer. The owner may break the
+    /// connection if there are too many (`tal_max_refusals`).
+    pub fn refusals(&self) -> u32 {
+        self.target.refusals()
+    }
+
     /// Number of packets sent and not acknowledged. Pure ACKs may stay unacknowledged for ever.
     pub fn inflight_packets(&self) -> u32 {
         self.send.outstanding()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Rate of the refusals of access to memory. A peer that guesses keys learns from each refusal that
-//! a guess was wrong.
+//! Number and rate of the refusals that answer guesses. A peer that guesses keys or queue pair
+//! numbers learns from each that a guess was wrong.
 
 use super::super::config::Config;
 use super::super::slab::{Ring, Slabs};
@@ -17,6 +17,8 @@ pub(super) struct Refusals<A: Slabs> {
     interval: u64,
     /// Time up to which the rate is used up, in ns.
     used: u64,
+    /// Refusals so far.
+    count: u32,
 }
 
 impl<A: Slabs> Refusals<A> {
@@ -27,12 +29,19 @@ impl<A: Slabs> Refusals<A> {
                 .checked_div(config.tal_refusal_rate.into())
                 .unwrap_or(0),
             used: 0,
+            count: 0,
         })
     }
 
     /// Appends the Transaction Error of transaction `xid`, which is not waiting yet.
     pub(super) fn push(&mut self, xid: u16) {
+        self.count = self.count.saturating_add(1);
         self.waiting.push(xid);
+    }
+
+    /// Number of refusals so far.
+    pub(super) fn count(&self) -> u32 {
+        self.count
     }
 
     /// Time at which the next refusal may be sent, in ns. `None` if none waits.

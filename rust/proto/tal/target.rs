@@ -534,19 +534,24 @@ impl<A: Slabs> Target<A> {
         };
         if !slot.queued {
             slot.queued = true;
-            match code.major == Code::ACCESS.major {
+            match code.answers_a_guess() {
                 true => self.refusals.push(xid),
                 false => self.answers.push(xid),
             }
         }
     }
 
-    /// Time at which the next refusal of an access may be sent, in ns. `None` if none waits.
+    /// Number of refusals so far that answer guesses.
+    pub(crate) fn refusals(&self) -> u32 {
+        self.refusals.count()
+    }
+
+    /// Time at which the next refusal of a guess may be sent, in ns. `None` if none waits.
     pub(crate) fn refusal_due(&self) -> Option<u64> {
         self.refusals.due()
     }
 
-    /// Queues the refusals of accesses that may be sent at `now`.
+    /// Queues the refusals of guesses that may be sent at `now`.
     pub(crate) fn release_refusals(&mut self, now: u64) {
         while let Some(xid) = self.refusals.pop(now) {
             self.answers.push(xid);

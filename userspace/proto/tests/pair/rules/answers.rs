@@ -2,6 +2,7 @@
 //! When a target answers, and which answers an initiator takes.
 
 use super::*;
+use crate::node::{BAD_QP, DRY_QP};
 use crate::pair::{A, B};
 use crate::SECOND;
 use superp_proto::{Code, DropReason, Payload, Request, SubmitError, Transmit};
@@ -327,4 +328,53 @@ fn late_packet_of_a_request_that_was_answered_is_a_violation_of_one_that_failed_
     assert_eq!(pair.ends[B].reports, []);
     inject(&mut pair, B, pdl(4, 1), packet(Opcode::Read, 1), &read);
     assert_eq!(reason(&mut pair, B), Some(DropReason::XidCompleted));
+}
+
+/// One who tries queue pair numbers learns as slowly which there are as one who tries keys.
+#[test]
+fn refusals_of_guesses_are_limited_in_rate() {
+    let guesses: [(u16, fn() -> ReqOp, Code); 2] = [
+        (16, || ReqOp::Write { address: 0 }, Code::ACCESS_KEY),
+        (16, || ReqOp::SendQp { qp: BAD_QP }, Code::NO_QUEUE_PAIR),
+    ];
+    for (len, op, code) in guesses {
+        let mut pair = Pair::clean(&Config {
+            tal_refusal_rate: 100,
+            ..Config::default()
+        });
+        for n in 0..1101 {
+            let token = pair.submit(A, op(), bytes(len.into()));
+            pair.run_until(SECOND, |pair| pair.all_complete());
+            assert_eq!(pair.ends[A].completed[&token], Err(code), "{n}");
+        }
+        assert!(
+            pair.now >= SECOND,
+            "{code}: 1101 guesses in {} ns",
+            pair.now
+        );
+        assert_eq!(pair.ends[B].conn.refusals(), 1101);
+    }
+}
+
+/// A receiver that has no buffer now asks for its messages later. Nobody has guessed anything.
+#[test]
+fn refusals_for_want_of_a_buffer_are_not_limited() {
+    let mut pair = Pair::clean(&Config {
+        tal_refusal_rate: 1,
+        ..ext()
+    });
+    for _ in 0..1101 {
+        let op = ReqOp::SendQpExt {
+            qp: DRY_QP,
+            offset: 0,
+            message_len: 16,
+            imm: None,
+            solicited: false,
+            start: false,
+        };
+        pair.submit(A, op, bytes(16));
+        pair.run_until(SECOND, |pair| pair.all_complete());
+    }
+    assert!(pair.now < SECOND, "{} ns", pair.now);
+    assert_eq!(pair.ends[B].conn.refusals(), 0);
 }
