@@ -94,8 +94,41 @@ def icmp6(number):
     return 0x86DD, header + body[:2] + struct.pack(">H", sum_of) + body[4:]
 
 
+class Tcp:
+    """A TCP connection between the nodes, which tells what IP believes of forged errors."""
+
+    def __init__(self, honest):
+        family = socket.AF_INET6 if honest.way == "udp6" else socket.AF_INET
+        name = (honest.address(2), 7)
+        with socket_in(nodes.name[2], family, socket.SOCK_STREAM) as listener:
+            listener.bind(name)
+            listener.listen()
+            self.ends = {1: socket_in(nodes.name[1], family, socket.SOCK_STREAM)}
+            self.ends[1].connect(name)
+            self.ends[2] = listener.accept()[0]
+
+    def path_mtu(self, number):
+        """Of the packets that a node sends now: a route that has changed counts from the second on."""
+        for _ in range(3):
+            self.ends[number].sendall(b"x")
+            self.ends[3 - number].recv(1)
+        return struct.unpack_from("=I", self.ends[number].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 60)[0]
+
+    def close(self):
+        for end in self.ends.values():
+            end.close()
+
+
+def lock_mtu(way, number):
+    """Packets of this node have the length that its administrator has set, whatever ICMP says."""
+    family, subnet = ("-6", "fd23::/64") if way == "udp6" else ("-4", "10.23.0.0/16")
+    for route in run("ip", "-n", nodes.name[number], family, "route", "show", subnet).splitlines():
+        words = route.split()
+        run("ip", "-n", nodes.name[number], family, "route", "replace", *words, "mtu", "lock", "9000")
+
+
 def errors(link, way, number):
-    """Forged ICMP errors; they may shorten packets, as they may those of any UDP socket."""
+    """Forged ICMP errors; they may shorten packets, as they may those of any socket."""
     macs = (MAC_B, MAC_A) if number == 1 else (MAC_A, MAC_B)
     for _ in range(50):
         kind, packet = (icmp4 if way == "udp4" else icmp6)(number)
@@ -127,6 +160,9 @@ def start():
 
 def forged(way, seconds):
     honest = Honest(nodes, way, **start())
+    tcp = Tcp(honest) if way != "sunh" else None
+    if tcp:
+        lock_mtu(way, 2)
     with Served(nodes, 1).region() as first, Served(nodes, 2).region() as second, honest.going_on():
         forgers = [Forger(honest, 1, first), Forger(honest, 2, second)]
         end = time.monotonic() + seconds
@@ -140,8 +176,14 @@ def forged(way, seconds):
             server = region.server.stdout
             assert not select.select([server], [], [], 0)[0], f"a forged message: {server.readline()}"
     for forger in forgers:
-        mtu = honest.show(forger.number)["path-mtu"]
-        print(f"# node {forger.number} took none of {forger.sent} forged packets; path MTU {mtu}")
+        print(f"# node {forger.number} took none of {forger.sent} forged packets")
+    if tcp:
+        for number in (1, 2):
+            shown, mtu = honest.show(number), tcp.path_mtu(number)
+            print(f"# node {number}: path MTU {shown['path-mtu']}; with headers, of TCP: {mtu}")
+            assert shown["path-mtu"] + (28 if way == "udp4" else 48) >= mtu, "TCP believes less than SUPERp"
+        same(shown["path-mtu"], shown["mtu"], "path MTU where it is locked")
+        tcp.close()
     honest.remove()
     nothing_left(nodes)
 
