@@ -48,7 +48,7 @@ use crate::{
 };
 
 pub(crate) use crate::event::ConnState;
-pub(crate) use paths::{PathEnds, PATHS_MAX};
+pub(crate) use paths::{PathEnds, Port, PATHS_MAX};
 
 /// One path of a connection that is to be created. Addresses are IPv6 or v4-mapped, in network byte
 /// order.
@@ -676,7 +676,7 @@ impl Conn {
     /// Breaks a SUNH connection whose packets fit no path any more. Packets under way keep their
     /// length [proto 2.8] and would be lost for ever. Over UDP, IP sends them in fragments, and the
     /// core cuts later ones shorter. Process context.
-    pub(crate) fn check_mtu(self: &Arc<Self>) {
+    fn check_mtu(self: &Arc<Self>) {
         let fits = {
             let inner = self.inner.lock();
             let mut paths = inner.paths.iter();

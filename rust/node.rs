@@ -14,11 +14,12 @@ use core::ops::Deref;
 
 use kernel::{
     prelude::*,
-    sync::{atomic::Atomic, new_mutex, Arc, Mutex},
+    sync::{atomic::Atomic, new_mutex, Arc, ArcBorrow, Mutex},
+    workqueue::{new_work, Work},
 };
 
 use crate::{
-    conn::Conn,
+    conn::{Conn, Port},
     kapi::{
         errno::Refusal,
         map::RcuMap,
@@ -34,7 +35,7 @@ use crate::{
 };
 
 pub(crate) use frame::numbers;
-pub(crate) use ports::{Port, PortInfo};
+pub(crate) use ports::PortInfo;
 use routes::Route;
 pub(crate) use routes::{Via, HOPS_MAX};
 
@@ -48,7 +49,8 @@ pub(crate) struct NodeInfo {
 }
 
 /// Configuration that `Node::config` protects. That mutex is taken inside `Context::config` and
-/// RTNL, and outside `Conn::inner`; the whole order is in Documentation/architecture.md.
+/// outside `Conn::inner`; the whole order is in Documentation/architecture.md. Who holds RTNL does
+/// not take it.
 pub(crate) struct Settings {
     /// Socket that receives on UDP. `None`: no port serves UDP.
     udp: Option<UdpPort>,
@@ -66,6 +68,9 @@ pub(crate) struct Node {
     resources: Arc<Resources>,
     #[pin]
     config: Mutex<Settings>,
+    /// Runs `follow_devices()` on the module's workqueue.
+    #[pin]
+    devices_work: Work<Node>,
     /// Keyed by ifindex.
     #[pin]
     ports: RcuMap<Port>,
@@ -97,6 +102,7 @@ impl Node {
                     quarantine: Quarantine::new(),
                     exiting: false,
                 }, "superp_node"),
+                devices_work <- new_work!("superp_node_devices"),
                 ports <- RcuMap::new(),
                 conns <- RcuMap::new(),
                 lite <- RcuMap::new(),
@@ -154,7 +160,9 @@ impl Node {
     /// `EBUSY`: the parameter cannot change while there are ports that serve UDP (`nh_udp_port`) or
     /// connections (`nh_num_caddr_bits`).
     pub(crate) fn param_set(&self, id: ParamId, value: u64) -> Result<(), Refusal> {
-        let config = self.config.lock();
+        let mut config = self.config.lock();
+        // The last port that serves UDP may be gone, and what follows from that not done yet.
+        self.close_unused_udp(&mut config);
         if id == params::UDP_PORT && config.udp.is_some() {
             return Err(Refusal::new(
                 EBUSY,
@@ -208,8 +216,8 @@ impl PernetOps for Node {
         Node::exit(self);
     }
 
-    fn device_event(&self, event: DeviceEvent) {
-        Node::device_event(self, event);
+    fn device_event(this: ArcBorrow<'_, Node>, event: DeviceEvent) {
+        Node::device_event(this, event);
     }
 }
 

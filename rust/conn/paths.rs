@@ -30,23 +30,61 @@ const AVOID_TIME: u64 = 1_000_000_000;
 /// half a second or more, so that a path that loses many packets does not count as silent.
 const SUSPECT_TIMEOUTS: u32 = 4;
 
+/// A device that carries SUPERp, and the encapsulations that it receives.
+pub(crate) struct Port {
+    pub(crate) ifindex: u32,
+    pub(crate) sunh: bool,
+    pub(crate) udp: bool,
+    /// State in the last event.
+    pub(crate) up: Atomic<bool>,
+    /// The device was unregistered, or has left the namespace. Paths over it are never used again,
+    /// also if the device comes back, or another one with its index: that is another port.
+    pub(crate) gone: Atomic<bool>,
+}
+
 /// Both ends of a path. Addresses are IPv6 or v4-mapped.
 pub(crate) struct PathEnds {
-    /// Device of the path. 0, of the only path of a connection: the route chooses it.
-    pub(crate) ifindex: u32,
+    /// Device of the path. `None`, of the only path of a connection: the route chooses it.
+    pub(crate) port: Option<Arc<Port>>,
     pub(crate) local: [u8; 16],
     pub(crate) remote: [u8; 16],
     pub(crate) local_sunh: u16,
     pub(crate) remote_sunh: u16,
     /// Static Ethernet address of the peer.
     pub(crate) mac: Option<[u8; 6]>,
-    /// The device was unregistered: the path is never used again.
-    pub(crate) gone: Atomic<bool>,
+}
+
+impl Port {
+    pub(crate) fn new(ifindex: u32, sunh: bool, udp: bool) -> Port {
+        Port {
+            ifindex,
+            sunh,
+            udp,
+            up: Atomic::new(false),
+            gone: Atomic::new(false),
+        }
+    }
+
+    /// Whether this is the port of the device that has index `ifindex` now.
+    pub(crate) fn is_over(&self, ifindex: u32) -> bool {
+        self.ifindex == ifindex && !self.gone.load(Relaxed)
+    }
 }
 
 impl PathEnds {
+    /// Index of the device. 0: the route chooses it.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.port.as_ref().map_or(0, |port| port.ifindex)
+    }
+
     fn is_over(&self, ifindex: u32) -> bool {
-        self.ifindex == ifindex && !self.gone.load(Relaxed)
+        self.port.as_ref().is_some_and(|port| port.is_over(ifindex))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.port
+            .as_ref()
+            .is_some_and(|port| port.gone.load(Relaxed))
     }
 }
 
@@ -291,7 +329,7 @@ impl Conn {
     ) -> Result<usize, DropReason> {
         let mut reason = DropReason::WrongPath;
         for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
-            if ends.ifindex != 0 && !ends.is_over(ifindex) {
+            if ends.port.is_some() && !ends.is_over(ifindex) {
                 continue;
             }
             if !local_matches(ends) {
@@ -311,19 +349,26 @@ impl Conn {
         paths.any(|ends| ends.is_over(ifindex))
     }
 
-    /// A device is unregistered: closes the paths over it. Without a path left the connection
-    /// breaks. Process context, RTNL is held.
-    pub(crate) fn device_gone(self: &Arc<Self>, ifindex: u32) {
-        for (i, ends) in (0..PATHS_MAX).zip(&self.identity.paths) {
-            if ends.is_over(ifindex) {
-                ends.gone.store(true, Relaxed);
-                let path = self.inner.lock().paths.close(i);
-                drop(path);
+    /// Closes the paths whose device is gone. Without a path left the connection breaks. Process
+    /// context.
+    fn leave_devices(self: &Arc<Self>) {
+        // Dropped last: then the device may go, and who waits for that finds the connection broken.
+        let mut closed = [const { None }; PATHS_MAX];
+        for ((i, ends), closed) in (0..PATHS_MAX).zip(&self.identity.paths).zip(&mut closed) {
+            if ends.is_gone() {
+                *closed = self.inner.lock().paths.close(i);
             }
         }
-        if self.inner.lock().paths.closed() {
+        if closed.iter().any(Option::is_some) && self.inner.lock().paths.closed() {
             self.break_off("the device was removed");
         }
+    }
+
+    /// Devices have gone, or changed their MTU: the connection breaks if that leaves it without a
+    /// path for its packets. Process context.
+    pub(crate) fn follow_devices(self: &Arc<Self>) {
+        self.leave_devices();
+        self.check_mtu();
     }
 
     /// Closes all paths and releases their devices. Nothing is sent any more. Process context.

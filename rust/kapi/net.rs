@@ -11,7 +11,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, Release},
-        rcu, Arc,
+        rcu, Arc, ArcBorrow,
     },
     types::Opaque,
 };
@@ -110,7 +110,7 @@ pub(crate) trait PernetOps: Send + Sync + Sized + 'static {
     fn exit(&self);
 
     /// Handles an event of a device of the namespace. Process context; RTNL is held.
-    fn device_event(&self, event: DeviceEvent);
+    fn device_event(this: ArcBorrow<'_, Self>, event: DeviceEvent);
 }
 
 /// Marks the type that [`pernet_ops`] registers.
@@ -325,8 +325,10 @@ pub(crate) unsafe fn free<T: Pernet>(state: *mut ffi::c_void, handle: *mut ffi::
 /// `state` was returned by [`init`] and not passed to [`free`] yet.
 pub(crate) unsafe fn device_event<T: Pernet>(state: *mut ffi::c_void, ifindex: u32, event: u32) {
     if let Some(kind) = DeviceEventKind::from_c(event) {
-        // SAFETY: By this function's contract the C half's reference to the `T` exists.
-        unsafe { &*state.cast::<T>() }.device_event(DeviceEvent { ifindex, kind });
+        // SAFETY: `init` returned `state` from `Arc::into_raw`. By this function's contract the C
+        // half's reference to the `T` exists.
+        let this = unsafe { ArcBorrow::from_raw(state.cast::<T>().cast_const()) };
+        T::device_event(this, DeviceEvent { ifindex, kind });
     }
 }
 

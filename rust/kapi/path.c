@@ -385,6 +385,15 @@ static int superp_path_push_header(struct superp_path *path, struct sk_buff *skb
 	return 0;
 }
 
+/*
+ * Whether the device is one that can send. A device that has moved to another namespace sends
+ * nothing for this one, though the path may still have it for a moment.
+ */
+static bool superp_path_dev_ready(const struct superp_path *path)
+{
+	return netif_running(path->dev) && dev_net(path->dev) == READ_ONCE(path->net);
+}
+
 static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head, u16 entropy)
 {
 	struct net_device *dev = path->dev;
@@ -392,7 +401,7 @@ static int superp_path_xmit_ether(struct superp_path *path, struct sk_buff *head
 	int err;
 
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	superp_path_cache_headroom(path, LL_RESERVED_SPACE(dev) + path->config.header_len);
 	for (skb = head; skb; skb = skb->next) {
@@ -493,7 +502,7 @@ bool superp_path_up(const struct superp_path *path, u32 len)
 {
 	const struct net_device *dev = path->dev;
 
-	return !dev || (netif_running(dev) && netif_carrier_ok(dev) &&
+	return !dev || (superp_path_dev_ready(path) && netif_carrier_ok(dev) &&
 			(path->config.encap != SUPERP_PATH_ETHER ||
 			 superp_path_ether_mtu(path) >= len));
 }
@@ -529,7 +538,7 @@ int superp_path_forward(struct superp_path *path, struct sk_buff *skb, u16 ether
 	if (skb_is_gso(skb))
 		goto drop;
 	err = -ENETDOWN;
-	if (!netif_running(dev))
+	if (!superp_path_dev_ready(path))
 		goto drop;
 	err = -EMSGSIZE;
 	if (skb->len > superp_path_ether_mtu(path))

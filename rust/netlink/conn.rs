@@ -59,9 +59,9 @@ const PATH_ATTRS: EndsAttrs = EndsAttrs {
 
 /// Puts the ends of a path into `msg`.
 fn put_ends(msg: &mut Message<'_>, net: &Net, ends: &PathEnds, attrs: &EndsAttrs) -> Result {
-    if ends.ifindex != 0 {
-        msg.put_u32(attrs.ifindex, ends.ifindex)?;
-        nl::with_device_name(net, ends.ifindex, |name| msg.put_text(attrs.ifname, name))
+    if ends.port.is_some() {
+        msg.put_u32(attrs.ifindex, ends.ifindex())?;
+        nl::with_device_name(net, ends.ifindex(), |name| msg.put_text(attrs.ifname, name))
             .transpose()?;
     }
     msg.put(attrs.local, &ends.local)?;

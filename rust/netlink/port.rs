@@ -4,14 +4,15 @@
 
 use super::report_refusal;
 use crate::{
+    conn::Port,
     event::port_state,
     kapi::{
         net::Net,
         nl::{self, numbers::*, Attr, Dump, Message, Request},
     },
-    node::{Port, PortInfo},
+    node::PortInfo,
 };
-use kernel::{prelude::*, sync::atomic::Atomic};
+use kernel::prelude::*;
 
 /// Puts a port into `msg`.
 fn put(msg: &mut Message<'_>, net: &Net, port: &PortInfo) -> Result {
@@ -72,13 +73,10 @@ pub(crate) fn new(request: Request<'_>) -> Result {
         Some(attr) => u32::from_ne_bytes(attr.array()?),
         None => SUPERP_PORT_ENCAP_SUNH | SUPERP_PORT_ENCAP_UDP,
     };
-    node.port_new(Port {
-        ifindex,
-        sunh: encap & SUPERP_PORT_ENCAP_SUNH != 0,
-        udp: encap & SUPERP_PORT_ENCAP_UDP != 0,
-        up: Atomic::new(false),
-    })
-    .map_err(|refusal| report_refusal(request, Some(at), refusal))
+    let sunh = encap & SUPERP_PORT_ENCAP_SUNH != 0;
+    let udp = encap & SUPERP_PORT_ENCAP_UDP != 0;
+    node.port_new(Port::new(ifindex, sunh, udp))
+        .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
 /// port-del.

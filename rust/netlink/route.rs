@@ -124,8 +124,8 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
         },
         |msg, (address, hop)| {
             msg.put_u16(SUPERP_A_ROUTE_ADDRESS, *address as u16)?;
-            msg.put_u32(SUPERP_A_ROUTE_IFINDEX, hop.ifindex)?;
-            nl::with_device_name(request.net(), hop.ifindex, |name| {
+            msg.put_u32(SUPERP_A_ROUTE_IFINDEX, hop.port.ifindex)?;
+            nl::with_device_name(request.net(), hop.port.ifindex, |name| {
                 msg.put_text(SUPERP_A_ROUTE_IFNAME, name)
             })
             .transpose()?;

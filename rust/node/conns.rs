@@ -2,18 +2,15 @@
 
 //! The connections of a node: creation, lookup and removal.
 
-use kernel::{
-    prelude::*,
-    sync::{atomic::Atomic, Arc},
-};
+use kernel::{prelude::*, sync::Arc};
 
 use super::{
     count,
     frame::{ethertype_of, net_header},
-    Node, Port, Settings,
+    Node, Settings,
 };
 use crate::{
-    conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Start},
+    conn::{Conn, ConnParams, Identity, PathEnds, PathParams, Port, Start},
     event::Event,
     kapi::{
         errno::{eaddrnotavail, ehostunreach, Refusal},
@@ -213,8 +210,8 @@ impl Node {
         for path in params.paths.iter() {
             let ends = self.ends_of(params.encap, path)?;
             let same = |other: &PathEnds| {
-                (other.ifindex, other.local, other.remote)
-                    == (ends.ifindex, ends.local, ends.remote)
+                (other.ifindex(), other.local, other.remote)
+                    == (ends.ifindex(), ends.local, ends.remote)
             };
             if paths.iter().any(same) {
                 return Err(Refusal::new(EINVAL, c"two paths are the same"));
@@ -233,7 +230,8 @@ impl Node {
                 c"remote-addr is not of the family of the encapsulation",
             ));
         }
-        let ifindex = self.port_for(encap, params.ifindex)?;
+        let port = self.port_for(encap, params.ifindex)?;
+        let ifindex = port.as_ref().map_or(0, |port| port.ifindex);
         let local = match params.local {
             Some(local) => local,
             None => net::local_address(&*self.live_net()?, ifindex, &params.remote).ok_or_else(
@@ -253,13 +251,12 @@ impl Node {
         }
         let bits = self.param_get(params::NUM_CADDR_BITS);
         Ok(PathEnds {
-            ifindex,
+            port,
             local,
             remote: params.remote,
             local_sunh: sunh_of(&local, bits),
             remote_sunh: sunh_of(&params.remote, bits),
             mac: params.mac,
-            gone: Atomic::new(false),
         })
     }
 
@@ -297,8 +294,8 @@ impl Node {
         Ok(paths)
     }
 
-    /// The device of a new path. 0, over UDP only: the route chooses it.
-    fn port_for(&self, encap: Encap, ifindex: u32) -> Result<u32, Refusal> {
+    /// The device of a new path. `None`, over UDP only: the route chooses it.
+    fn port_for(&self, encap: Encap, ifindex: u32) -> Result<Option<Arc<Port>>, Refusal> {
         let sunh = encap == Encap::Ether;
         let serves = |port: &Port| if sunh { port.sunh } else { port.udp };
         let no_port = || {
@@ -309,15 +306,15 @@ impl Node {
         };
         if ifindex != 0 {
             let port = self.ports.get(ifindex).filter(|port| serves(port));
-            return port.map(|port| port.ifindex).ok_or_else(no_port);
+            return port.map(Some).ok_or_else(no_port);
         }
         let mut ports = self.ports.iter().filter(|(_, port)| serves(port));
-        let (first, _) = ports.next().ok_or_else(no_port)?;
+        let (_, first) = ports.next().ok_or_else(no_port)?;
         if !sunh {
-            return Ok(0);
+            return Ok(None);
         }
         match ports.next() {
-            None => Ok(first),
+            None => Ok(Some(first)),
             Some(_) => Err(Refusal::new(
                 EINVAL,
                 c"several ports serve SUNH: name the device",
@@ -336,7 +333,7 @@ impl Node {
         };
         PathConfig {
             encap: id.encap,
-            ifindex: ends.ifindex,
+            ifindex: ends.ifindex(),
             local: ends.local,
             remote: ends.remote,
             header: net_header(&header),
@@ -382,8 +379,7 @@ impl Node {
     pub(crate) fn conn_del(&self, cid: u16) -> Result<(), Refusal> {
         let mut config = self.config.lock();
         let conn = self.existing(cid)?;
-        // A grace period under this mutex would hold up the unregistration of a device, which takes
-        // it with RTNL held.
+        // A grace period under this mutex would hold up others who create connections.
         self.conns.remove_later(cid.into());
         let quarantine_ns = conn.identity().config.quarantine_time();
         config

@@ -4,32 +4,22 @@
 
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc,
-    },
+    sync::{atomic::Relaxed, Arc, ArcBorrow},
+    workqueue::{impl_has_work, WorkItem},
 };
 
 use super::{count, Node, Settings};
 use crate::{
-    conn::Conn,
+    conn::{Conn, Port},
     event::Event,
     kapi::{
+        defer,
         errno::Refusal,
         net::{self, DeviceEvent, DeviceEventKind, NetRef},
         rx::UdpPort,
     },
     params,
 };
-
-/// A device that carries SUPERp, and the encapsulations that it receives.
-pub(crate) struct Port {
-    pub(crate) ifindex: u32,
-    pub(crate) sunh: bool,
-    pub(crate) udp: bool,
-    /// State in the last event.
-    pub(crate) up: Atomic<bool>,
-}
 
 /// A snapshot of a port, for netlink.
 pub(crate) struct PortInfo {
@@ -55,9 +45,8 @@ impl Node {
         if !port.sunh && !port.udp {
             return Err(Refusal::new(EINVAL, c"a port serves sunh, udp or both"));
         }
-        let up = self
-            .device_up(ifindex)
-            .ok_or_else(|| Refusal::new(ENODEV, c"no such device in this network namespace"))?;
+        let no_device = || Refusal::new(ENODEV, c"no such device in this network namespace");
+        let up = self.device_up(ifindex).ok_or_else(no_device)?;
         if self
             .net()
             .with(|net| net::device_enslaved(net, ifindex))
@@ -99,10 +88,18 @@ impl Node {
         }
         let port = Arc::new(port, GFP_KERNEL_ACCOUNT).map_err(|_| ENOMEM);
         let inserted = port.and_then(|port| self.ports.insert(ifindex, port));
-        let unused = self.unused_udp(&mut config);
+        // A device that went before is none that goes. The namespace loses it a grace period before
+        // that is told, so one that is there now will be a port when it goes.
+        let gone = inserted.is_ok() && self.device_up(ifindex).is_none();
+        if gone {
+            self.ports.remove_later(ifindex);
+        }
+        self.close_unused_udp(&mut config);
         drop(config);
-        drop(unused);
         inserted.map_err(no_memory)?;
+        if gone {
+            return Err(no_device());
+        }
         self.notify(Event::Port { ifindex, up });
         Ok(())
     }
@@ -130,19 +127,17 @@ impl Node {
             ));
         }
         self.ports.remove_later(ifindex);
-        let unused = self.unused_udp(&mut config);
+        self.close_unused_udp(&mut config);
         drop(config);
-        drop(unused);
         self.notify(Event::PortDeleted { ifindex });
         Ok(())
     }
 
-    /// Takes the UDP socket if no port serves UDP any more. The caller closes it without the mutex.
-    fn unused_udp(&self, config: &mut Settings) -> Option<UdpPort> {
-        if self.ports.iter().any(|(_, port)| port.udp) {
-            None
-        } else {
-            config.udp.take()
+    /// Closes the UDP socket if no port serves UDP any more. Process context; sleeps. The caller
+    /// keeps the mutex, so that nobody finds the number in use by a socket that is being closed.
+    pub(super) fn close_unused_udp(&self, config: &mut Settings) {
+        if !self.ports.iter().any(|(_, port)| port.udp) {
+            config.udp = None;
         }
     }
 
@@ -185,44 +180,62 @@ impl Node {
         count(self.conns.iter().filter(over))
     }
 
-    /// Handles a change of a device of the namespace. Process context, RTNL is held.
-    pub(crate) fn device_event(&self, event: DeviceEvent) {
+    /// Handles a change of a device of the namespace. Process context. The whole machine shares
+    /// RTNL, which is held: what takes the longer the more connections or routes there are is left
+    /// to the workqueue, and so is what waits for others.
+    pub(crate) fn device_event(this: ArcBorrow<'_, Self>, event: DeviceEvent) {
         let ifindex = event.ifindex;
-        let over = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.uses_device(ifindex));
+        let Some(port) = this.ports.get(ifindex) else {
+            return;
+        };
         match event.kind {
             DeviceEventKind::Unregister => {
-                // The port is removed first, so that no more connections are created over it.
-                let unused = {
-                    let mut config = self.config.lock();
-                    if self.ports.get(ifindex).is_none() {
-                        return;
-                    }
-                    // With RTNL held, nothing here may wait for a grace period.
-                    self.ports.remove_later(ifindex);
-                    self.routes_drop_device(ifindex);
-                    self.unused_udp(&mut config)
-                };
-                drop(unused);
-                over.for_each(|(_, conn)| conn.device_gone(ifindex));
-                self.notify(Event::PortDeleted { ifindex });
+                port.gone.store(true, Relaxed);
+                this.ports.remove_later(ifindex);
+                this.notify(Event::PortDeleted { ifindex });
+                Self::follow_devices_later(this);
             }
             DeviceEventKind::Up | DeviceEventKind::Down | DeviceEventKind::CarrierChange => {
-                let Some(port) = self.ports.get(ifindex) else {
-                    return;
-                };
                 // A device that is being taken down still counts as up.
                 let up =
-                    event.kind != DeviceEventKind::Down && self.device_up(ifindex).unwrap_or(false);
+                    event.kind != DeviceEventKind::Down && this.device_up(ifindex).unwrap_or(false);
                 if port.up.load(Relaxed) != up {
                     port.up.store(up, Relaxed);
-                    self.notify(Event::Port { ifindex, up });
+                    this.notify(Event::Port { ifindex, up });
                 }
             }
-            DeviceEventKind::MtuChange => over.for_each(|(_, conn)| conn.check_mtu()),
+            DeviceEventKind::MtuChange => Self::follow_devices_later(this),
             DeviceEventKind::AddrChange => {}
         }
+    }
+
+    fn follow_devices_later(this: ArcBorrow<'_, Self>) {
+        // It fails only if it is queued already.
+        let _ = defer::queue().enqueue(Arc::from(this));
+    }
+
+    /// Has connections and routes let go of devices that are gone, and breaks connections whose
+    /// packets fit no device any more. The kernel waits, without RTNL, until a device that was
+    /// unregistered is free. Process context; reschedules now and then.
+    fn follow_devices(&self) {
+        // Who has found a port before it went holds the mutex until its path can be found here.
+        self.close_unused_udp(&mut self.config.lock());
+        for (_, conn) in self.conns.iter() {
+            conn.follow_devices();
+            defer::resched();
+        }
+        self.routes_leave_devices();
+    }
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Node { self.devices_work }
+}
+
+impl WorkItem for Node {
+    type Pointer = Arc<Node>;
+
+    fn run(this: Arc<Node>) {
+        this.follow_devices();
     }
 }

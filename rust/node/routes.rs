@@ -13,10 +13,12 @@ use kernel::{
 
 use super::{
     frame::{ethertype_of, net_header},
-    Node, Port,
+    Node,
 };
 use crate::{
+    conn::Port,
     kapi::{
+        defer,
         errno::Refusal,
         map::mixed,
         net,
@@ -32,6 +34,8 @@ use crate::{
 
 /// Most next hops of an address.
 pub(crate) const HOPS_MAX: usize = 8;
+/// Addresses that are looked at between two calls of `resched()`.
+const ROUTES_PER_RESCHED: usize = 128;
 
 /// How to reach a next hop.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub(crate) enum Via {
 
 /// A next hop of an address.
 pub(crate) struct Hop {
-    pub(crate) ifindex: u32,
+    pub(crate) port: Arc<Port>,
     pub(crate) via: Via,
     pub(super) path: Path,
     packets: Atomic<u64>,
@@ -73,7 +77,7 @@ impl Route {
 
     /// How to reach the next hops over one device.
     pub(super) fn vias(&self, ifindex: u32) -> impl Iterator<Item = &Via> {
-        let over = move |hop: &&Arc<Hop>| hop.ifindex == ifindex;
+        let over = move |hop: &&Arc<Hop>| hop.port.is_over(ifindex);
         self.hops.iter().filter(over).map(|hop| &hop.via)
     }
 
@@ -163,26 +167,25 @@ impl Node {
         if config.exiting {
             return Err(Refusal::new(ENODEV, c"the network namespace is going away"));
         }
-        let (serves, not_served) = match via {
+        let port = self.ports.get(ifindex);
+        let (port, not_served) = match via {
             Via::Udp(_) => (
-                self.serves(ifindex, |port| port.udp),
+                port.filter(|port| port.udp),
                 c"the device is not a port that serves UDP",
             ),
             Via::Ip(_) | Via::Mac(_) => (
-                self.serves(ifindex, |port| port.sunh),
+                port.filter(|port| port.sunh),
                 c"the device is not a port that serves SUNH",
             ),
         };
-        if !serves {
-            return Err(Refusal::new(ENODEV, not_served));
-        }
+        let port = port.ok_or_else(|| Refusal::new(ENODEV, not_served))?;
         if let Some(why) = self.loops_back(ifindex, via) {
             return Err(Refusal::new(EINVAL, why));
         }
         let mut hops = KVec::with_capacity(HOPS_MAX, GFP_KERNEL_ACCOUNT).map_err(no_memory)?;
         let old = self.routes.get(address.into());
         for hop in old.iter().flat_map(|route| route.hops.iter()) {
-            if (hop.ifindex, hop.via) == (ifindex, via) {
+            if hop.port.is_over(ifindex) && hop.via == via {
                 return Err(Refusal::new(EEXIST, c"the address has this next hop"));
             }
             let _ = hops.push_within_capacity(hop.clone());
@@ -190,7 +193,7 @@ impl Node {
         let path = self.hop_path(address, ifindex, via)?;
         path.resolve();
         let hop = Hop {
-            ifindex,
+            port,
             via,
             path,
             packets: Atomic::new(0),
@@ -266,7 +269,7 @@ impl Node {
         let _config = self.config.lock();
         let none = || Refusal::new(ENOENT, c"the address has no such route");
         let route = self.routes.get(address.into()).ok_or_else(none)?;
-        let over = |hop: &Arc<Hop>| ifindex.is_none_or(|ifindex| hop.ifindex == ifindex);
+        let over = |hop: &Arc<Hop>| ifindex.is_none_or(|ifindex| hop.port.is_over(ifindex));
         if !route.hops.iter().any(over) {
             return Err(none());
         }
@@ -291,23 +294,32 @@ impl Node {
 
     /// Whether a route uses the device.
     pub(super) fn routes_over(&self, ifindex: u32) -> bool {
-        let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
+        let over = |hop: &Arc<Hop>| hop.port.is_over(ifindex);
         self.routes
             .iter()
             .any(|(_, route)| route.hops.iter().any(over))
     }
 
-    /// Removes the next hops over a device that is unregistered. Process context. RTNL is held, so
-    /// nothing here waits for a grace period.
-    pub(super) fn routes_drop_device(&self, ifindex: u32) {
+    /// Removes the next hops over devices that are gone. Process context; reschedules now and then.
+    pub(super) fn routes_leave_devices(&self) {
+        let gone = |hop: &Arc<Hop>| hop.port.gone.load(Relaxed);
+        let has_gone = |route: &Arc<Route>| route.hops.iter().any(gone);
+        let mut visited = 0usize;
         for (address, route) in self.routes.iter() {
-            let over = |hop: &Arc<Hop>| hop.ifindex == ifindex;
-            if route.hops.iter().any(over) {
-                // Without memory the other next hops are removed as well: the unregistration cannot
-                // wait.
-                if self.remove_hops(address as u16, &route, over).is_err() {
-                    self.routes.remove_later(address);
+            if has_gone(&route) {
+                // Held for one address only, because others wait for it.
+                let _config = self.config.lock();
+                if let Some(route) = self.routes.get(address).filter(has_gone) {
+                    // Without memory the other next hops are removed as well: the kernel waits for
+                    // those that are gone.
+                    if self.remove_hops(address as u16, &route, gone).is_err() {
+                        self.routes.remove_later(address);
+                    }
                 }
+            }
+            visited = visited.wrapping_add(1);
+            if visited % ROUTES_PER_RESCHED == 0 {
+                defer::resched();
             }
         }
     }

@@ -64,10 +64,25 @@ device_that_moves() {
 	ip netns add "$third" || return 1
 	ip -n "$nodeA" link add moving type dummy || return 1
 	on "$nodeA" superp dev add moving encap sunh || return 1
+	moving_connection 70 || return 1
 	ip -n "$nodeA" link set moving netns "$third" || return 1
 	tap_equal 1 "$(of "$nodeA" length dev)" "ports of A" || return 1
 	tap_equal 0 "$(of "$third" length dev)" "ports of where it went" || return 1
+	# It takes no connection along. When it comes back it is another port.
+	ip -n "$third" link set moving up && ip -n "$third" link set moving netns "$nodeA" || return 1
+	on "$nodeA" superp dev add moving encap sunh || return 1
+	nodes_wait 10 eval '[ "$(conn_get "$nodeA" 70 state)" = broken ]' || return 1
+	tap_equal "the device was removed" "$(conn_get "$nodeA" 70 cause)" "cause" || return 1
+	moving_connection 71 || return 1
+	tap_equal established "$(conn_get "$nodeA" 71 state)" "state of a new one" || return 1
+	tap_equal 1 "$(of "$nodeA" '.[].conns' dev show moving)" "connections over it" || return 1
+	on "$nodeA" superp conn del 70 71 || return 1
+	ip -n "$nodeA" link del moving || return 1
 	ip netns delete "$third"
+}
+moving_connection() {
+	on "$nodeA" superp conn add "$1" peer 10.99.0.2 peer-cid "$1" local 10.99.0.1 dev moving lladdr 02:00:00:00:00:01 &&
+		on "$nodeA" superp conn start "$1"
 }
 
 namespace_that_goes() {
