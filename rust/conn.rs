@@ -428,9 +428,16 @@ impl Conn {
         inner.state = ConnState::Established;
         self.established.store(true, Relaxed);
         self.tell_state(ConnState::Established, "");
-        inner.flows.wake_all();
+        // After a soft shutdown very many works may wait.
+        let mut next = inner.flows.wake_from(0);
         self.run(&mut inner, timer::now());
         self.unlock(inner);
+        while let Some(from) = next {
+            let mut inner = self.inner.lock();
+            next = inner.flows.wake_from(from);
+            self.run(&mut inner, timer::now());
+            self.unlock(inner);
+        }
         Ok(())
     }
 

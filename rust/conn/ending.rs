@@ -9,15 +9,15 @@ use kernel::{
     workqueue::{impl_has_work, WorkItem},
 };
 
-use super::{flow::Abandoned, receiver::Receiver, Conn, ConnState, Guard, Inner};
+use super::{
+    flow::Abandoned, links::FLOWS_PER_LOCK, receiver::Receiver, Conn, ConnState, Guard, Inner,
+};
 use crate::{
     kapi::{defer, timer},
     proto::{Code, DropReason},
     qp::work::Work,
 };
 
-/// Most flows that are visited while the lock is held once.
-const FLOWS_PER_LOCK: usize = 512;
 /// Works that complete between two calls of `resched()`.
 const WORKS_PER_RESCHED: usize = 128;
 /// Queue pairs that are notified between two calls of `resched()`.

@@ -23,7 +23,7 @@ use kernel::{
 use super::{
     active::Active,
     chunks::{self, Chunks, Growth},
-    links::{Links, NIL},
+    links::{Links, Scan, FLOWS_PER_LOCK, NIL},
 };
 use crate::qp::work::{FlowId, PackKey, Ticket, Work, WorkOp};
 
@@ -159,8 +159,10 @@ pub(super) struct Flows {
     first_ready: u32,
     last_ready: u32,
     first_paused: u32,
+    last_paused: u32,
     /// Number of paused flows.
     paused: u64,
+    scan: Scan,
     first_free: u32,
     /// Flow of the last post.
     recent: u32,
@@ -200,7 +202,9 @@ impl Flows {
             first_ready: NIL,
             last_ready: NIL,
             first_paused: NIL,
+            last_paused: NIL,
             paused: 0,
+            scan: Scan::NONE,
             first_free: NIL,
             recent: NIL,
             window,
@@ -394,11 +398,14 @@ impl Flows {
         self.last_ready = index;
     }
 
-    /// Wakes every flow that has something to start. Visits all flows.
-    pub(super) fn wake_all(&mut self) {
-        for i in 0..self.flows.len() {
+    /// Wakes those of the next flows from `next` on that have something to start. Returns the first
+    /// one that was not visited; `None` if all were.
+    pub(super) fn wake_from(&mut self, next: usize) -> Option<usize> {
+        let end = next.saturating_add(FLOWS_PER_LOCK).min(self.flows.len());
+        for i in next..end {
             self.wake(i as u32);
         }
+        (end < self.flows.len()).then_some(end)
     }
 
     /// Whether there is no active work.
@@ -425,29 +432,31 @@ impl Flows {
         }
     }
 
-    /// Wakes every flow whose pause is over. Returns the time of the next scan, in ns; `None` if no
-    /// flow pauses. Visits all paused flows.
+    /// Wakes flows whose pause is over. Of very many paused flows it visits some. Returns the time
+    /// of the next call, in ns; `None` if no flow pauses.
     pub(super) fn wake_paused(&mut self, now: u64) -> Option<u64> {
-        let mut next: Option<u64> = None;
-        let mut scanned = 0u64;
-        let mut index = core::mem::replace(&mut self.first_paused, NIL);
-        let mut still_paused = NIL;
-        while let Some(flow) = self.flow(index) {
-            scanned = scanned.saturating_add(1);
-            let (this, end) = (index, flow.not_before);
-            index = core::mem::replace(&mut flow.links.next_paused, NIL);
-            if end <= now {
-                flow.links.paused = false;
-                self.paused = self.paused.saturating_sub(1);
-                self.wake(this);
-            } else {
-                flow.links.next_paused = core::mem::replace(&mut still_paused, this);
-                next = Some(next.map_or(end, |n| n.min(end)));
+        if self.scan.left == 0 {
+            self.scan = Scan::of(self.paused);
+        }
+        let visits = self.scan.left.min(FLOWS_PER_LOCK as u64);
+        for _ in 0..visits {
+            let index = self.first_paused;
+            let Some(flow) = self.flow(index) else { break };
+            let end = flow.not_before;
+            flow.links.paused = false;
+            self.first_paused = flow.links.next_paused;
+            self.paused = self.paused.saturating_sub(1);
+            match end <= now {
+                true => self.wake(index),
+                false => self.pause(index),
             }
         }
-        self.first_paused = still_paused;
-        let next_scan = now.saturating_add(scanned.saturating_mul(SCAN_GAP));
-        next.map(|next| next.max(next_scan))
+        self.scan.left = self.scan.left.saturating_sub(visits);
+        let next_scan = now.saturating_add(visits.saturating_mul(SCAN_GAP));
+        match self.scan.left {
+            0 => self.scan.next.map(|next| next.max(next_scan)),
+            _ => Some(next_scan),
+        }
     }
 
     /// What flow `index` may start now. `pipeline`: several messages may be under way.
@@ -687,17 +696,22 @@ impl Flows {
         cursor.insert(work);
     }
 
-    /// Puts the flow on the list of those that pause, unless it is there.
+    /// Puts the flow at the end of the list of those that pause, unless it is there.
     fn pause(&mut self, index: u32) {
-        let first = self.first_paused;
-        match self.flow(index) {
-            Some(flow) if !flow.links.paused => {
-                (flow.links.paused, flow.links.next_paused) = (true, first);
-                self.first_paused = index;
-                self.paused = self.paused.saturating_add(1);
-            }
-            _ => {}
+        let (first, last) = (self.first_paused, self.last_paused);
+        let Some(flow) = self.flow(index) else { return };
+        if flow.links.paused {
+            return;
         }
+        (flow.links.paused, flow.links.next_paused) = (true, NIL);
+        let end = flow.not_before;
+        match self.flow(last) {
+            Some(tail) if first != NIL => tail.links.next_paused = index,
+            _ => self.first_paused = index,
+        }
+        self.last_paused = index;
+        self.paused = self.paused.saturating_add(1);
+        self.scan.next = Some(self.scan.next.map_or(end, |next| next.min(end)));
     }
 
     /// If no message of flow `index` is under way, puts its refused ones back at the front of the
@@ -736,7 +750,8 @@ impl Flows {
     /// Takes all flows out, with the works that are queued in them. Active works stay.
     pub(super) fn abandon(&mut self) -> Abandoned {
         (self.first_ready, self.last_ready) = (NIL, NIL);
-        (self.first_paused, self.paused) = (NIL, 0);
+        (self.first_paused, self.last_paused) = (NIL, NIL);
+        (self.paused, self.scan) = (0, Scan::NONE);
         (self.first_free, self.recent) = (NIL, NIL);
         Abandoned {
             flows: core::mem::replace(&mut self.flows, Chunks::new()),

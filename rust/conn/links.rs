@@ -2,6 +2,9 @@
 
 //! The lists that flows are in.
 
+/// Most flows that are visited while the connection's lock is held once. There may be very many.
+pub(super) const FLOWS_PER_LOCK: usize = 512;
+
 /// Index of no flow, and of no active work.
 pub(super) const NIL: u32 = u32::MAX;
 
@@ -36,4 +39,23 @@ impl Links {
         free: false,
         next_free: NIL,
     };
+}
+
+/// A scan of the paused flows, in several steps.
+#[derive(Copy, Clone)]
+pub(super) struct Scan {
+    /// Flows that it has not visited yet.
+    pub(super) left: u64,
+    /// End of the first pause among those visited or added since it began, in ns.
+    pub(super) next: Option<u64>,
+}
+
+impl Scan {
+    /// No scan is under way.
+    pub(super) const NONE: Scan = Scan::of(0);
+
+    /// A scan of so many flows.
+    pub(super) const fn of(left: u64) -> Scan {
+        Scan { left, next: None }
+    }
 }

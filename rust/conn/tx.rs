@@ -4,7 +4,7 @@
 
 use kernel::{list::List, prelude::*};
 
-use super::{count, flow::Next, ConnState, Inner};
+use super::{count, flow::Next, links::FLOWS_PER_LOCK, ConnState, Inner};
 use crate::{
     proto::{Code, ReqOp, Request, SubmitError},
     qp::{
@@ -50,7 +50,15 @@ impl Inner {
         let config = self.proto.config();
         let pipeline = self.proto.ext() == Some(true) && config.ordered_tx;
         let mut progress = false;
+        let mut in_vain = 0usize;
         while let Some(flow) = self.flows.first_ready() {
+            // Others want the lock. The timer continues.
+            if in_vain >= FLOWS_PER_LOCK {
+                self.resume = now;
+                progress = false;
+                break;
+            }
+            in_vain = in_vain.saturating_add(1);
             // Works that wait here can share packets later.
             if !self.proto.ready() {
                 break;
@@ -85,6 +93,7 @@ impl Inner {
             match self.submit_next(index, now) {
                 SubmitOutcome::Submitted => {
                     progress = true;
+                    in_vain = in_vain.saturating_sub(1);
                     self.flows.rotate(true);
                 }
                 SubmitOutcome::Full => break,
