@@ -92,6 +92,9 @@ void superp_sock_complete(struct sock *sk, struct sk_buff *skb, int level, int t
 int superp_sock_cmsg(struct msghdr *msg, struct cmsghdr **cmsg, struct superp_sock_cmsg *out);
 void superp_sock_put_cmsg(struct msghdr *msg, int level, int type, const void *data, size_t len);
 
+/* For sock.c. */
+bool superp_sock_charge(struct sock *sk, struct sk_buff *skb);
+
 /*
  * Called from C, implemented in Rust by proto_ops! of sock.rs. @state is what
  * superp_rust_sock_create() returned; superp_rust_sock_release() frees it. @name of getname() and

@@ -37,9 +37,6 @@ struct superp_sock_completion {
 	u8	data[SUPERP_SOCK_COMPLETION_MAX];
 };
 
-/* Bytes that stay charged to the memory cgroup of a socket when its messages are read. */
-#define SUPERP_SOCK_SPARE (16 * PAGE_SIZE)
-
 /* Flags that sendmsg() accepts; any other flag is an error. */
 #define SUPERP_SEND_FLAGS \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_CMSG_COMPAT | \
@@ -488,18 +485,6 @@ struct net *superp_sock_net(const struct sock *sk)
 }
 
 /**
- * superp_sock_sndbuf - SO_SNDBUF
- * @sk: the socket
- *
- * Context: any.
- * Return: bytes.
- */
-int superp_sock_sndbuf(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_sndbuf);
-}
-
-/**
  * superp_sock_uid - user that created the socket
  * @sk: the socket
  *
@@ -509,78 +494,6 @@ int superp_sock_sndbuf(const struct sock *sk)
 u32 superp_sock_uid(const struct sock *sk)
 {
 	return __kuid_val(sk_uid(sk));
-}
-
-/**
- * superp_sock_full - whether SO_RCVBUF is full
- * @sk: the socket
- * @parts: memory of messages to the socket that are not complete, in bytes
- *
- * A message is accepted if those before it take less memory than the limit. So a message that is
- * larger than the limit can be received.
- *
- * Context: any.
- * Return: whether a message would be refused.
- */
-bool superp_sock_full(const struct sock *sk, size_t parts)
-{
-	int limit = READ_ONCE(sk->sk_rcvbuf);
-
-	return parts >= limit || atomic_read(&sk->sk_rmem_alloc) >= limit - (int)parts;
-}
-
-/*
- * Destructor of a message in the receive queue. Up to SUPERP_SOCK_SPARE bytes stay charged to the
- * memory cgroup, for the next messages.
- */
-static void superp_sock_uncharge(struct sk_buff *skb)
-{
-	struct sock *sk = skb->sk;
-	int spare;
-
-	atomic_sub(skb->truesize, &sk->sk_rmem_alloc);
-	spin_lock_bh(&sk->sk_receive_queue.lock);
-	sk_forward_alloc_add(sk, skb->truesize);
-	spare = sk->sk_forward_alloc;
-	if (spare > SUPERP_SOCK_SPARE)
-		__sk_mem_reclaim(sk, spare - SUPERP_SOCK_SPARE);
-	spin_unlock_bh(&sk->sk_receive_queue.lock);
-}
-
-/*
- * Charges a message to SO_RCVBUF, unless that is full, and to the memory cgroup of the socket. In
- * softirq that takes it beyond its limit, as from TCP and UDP. The sum stays within an int, so it
- * cannot become negative and the limit void. The lock of the queue is held, because several
- * connections may deliver at a time.
- */
-static bool superp_sock_charge(struct sock *sk, struct sk_buff *skb)
-{
-	int used = atomic_read(&sk->sk_rmem_alloc), more;
-
-	if (used >= READ_ONCE(sk->sk_rcvbuf) ||
-	    skb->truesize > INT_MAX - SUPERP_SOCK_SPARE - PAGE_SIZE - used)
-		return false;
-	more = (int)skb->truesize - sk->sk_forward_alloc;
-	if (more > 0 && !__sk_mem_schedule(sk, more, SK_MEM_RECV))
-		return false;
-	sk_forward_alloc_add(sk, -(int)skb->truesize);
-	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
-	skb_orphan(skb);
-	skb->sk = sk;
-	skb->destructor = superp_sock_uncharge;
-	return true;
-}
-
-/**
- * superp_sock_received - memory of the messages in the receive queue
- * @sk: the socket
- *
- * Context: any.
- * Return: bytes.
- */
-unsigned int superp_sock_received(const struct sock *sk)
-{
-	return sk_rmem_alloc_get(sk);
 }
 
 /**

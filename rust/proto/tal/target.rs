@@ -493,8 +493,7 @@ impl<A: Slabs> Target<A> {
         Ok(Step::Complete)
     }
 
-    /// Queues the answer to a complete request. It has `packets` packets and begins with read
-    /// `read`.
+    /// Queues the answer to a complete request: `packets` packets that begin with read `read`.
     fn answer(&mut self, xid: u16, read: u16, packets: u16) {
         if let Some(slot) = self.slots.get_mut(xid.into()) {
             slot.state = State::Answering;
@@ -532,8 +531,7 @@ impl<A: Slabs> Target<A> {
             major: code.major,
             minor: code.minor,
         };
-        if !slot.queued {
-            slot.queued = true;
+        if !core::mem::replace(&mut slot.queued, true) {
             match code.answers_a_guess() {
                 true => self.refusals.push(xid),
                 false => self.answers.push(xid),

@@ -333,17 +333,18 @@ fn late_packet_of_a_request_that_was_answered_is_a_violation_of_one_that_failed_
 /// One who tries queue pair numbers learns as slowly which there are as one who tries keys.
 #[test]
 fn refusals_of_guesses_are_limited_in_rate() {
-    let guesses: [(u16, fn() -> ReqOp, Code); 2] = [
-        (16, || ReqOp::Write { address: 0 }, Code::ACCESS_KEY),
-        (16, || ReqOp::SendQp { qp: BAD_QP }, Code::NO_QUEUE_PAIR),
-    ];
-    for (len, op, code) in guesses {
+    let write = || ReqOp::Write { address: 0 };
+    let send = || ReqOp::SendQp { qp: BAD_QP };
+    for (op, code) in [
+        (write as fn() -> ReqOp, Code::ACCESS_KEY),
+        (send, Code::NO_QUEUE_PAIR),
+    ] {
         let mut pair = Pair::clean(&Config {
             tal_refusal_rate: 100,
             ..Config::default()
         });
         for n in 0..1101 {
-            let token = pair.submit(A, op(), bytes(len.into()));
+            let token = pair.submit(A, op(), bytes(16));
             pair.run_until(SECOND, |pair| pair.all_complete());
             assert_eq!(pair.ends[A].completed[&token], Err(code), "{n}");
         }
