@@ -2,6 +2,7 @@
 //! Configuration of a connection.
 
 use super::params::{self, ConfigError, Param};
+use super::tuning::CongestionTuning;
 
 /// Smallest time between two uses of a PSN, in ns. We assume that no packet lives longer.
 pub(crate) const REUSE_TIME: u64 = 2_000_000_000;
@@ -82,6 +83,10 @@ pub struct Config {
     pub pdl_ack_every: u32,
     pub pdl_window_size: u32,
     pub pdl_receive_win: u32,
+    /// 1: the packets in flight are limited by the delay that they meet; 0: by the windows alone.
+    pub pdl_congestion: u32,
+    /// Constants of `pdl_congestion`.
+    pub congestion_tuning: CongestionTuning,
     pub tal_trans_window: u32,
     pub tal_max_pkt_per_trans: u32,
     pub tal_max_ops_per_pkt: u32,
@@ -113,6 +118,8 @@ impl Default for Config {
             pdl_ack_every: params::PDL_ACK_EVERY.default as u32,
             pdl_window_size: params::PDL_WINDOW_SIZE.default as u32,
             pdl_receive_win: params::PDL_RECEIVE_WIN.default as u32,
+            pdl_congestion: params::PDL_CONGESTION.default as u32,
+            congestion_tuning: CongestionTuning::DEFAULT,
             tal_trans_window: params::TAL_TRANS_WINDOW.default as u32,
             tal_max_pkt_per_trans: params::TAL_MAX_PKT_PER_TRANS.default as u32,
             tal_max_ops_per_pkt: params::TAL_MAX_OPS_PER_PKT.default as u32,
@@ -176,6 +183,7 @@ fields! {
     PDL_ACK_EVERY = pdl_ack_every: u32;
     PDL_WINDOW_SIZE = pdl_window_size: u32;
     PDL_RECEIVE_WIN = pdl_receive_win: u32;
+    PDL_CONGESTION = pdl_congestion: u32;
     TAL_TRANS_WINDOW = tal_trans_window: u32;
     TAL_MAX_PKT_PER_TRANS = tal_max_pkt_per_trans: u32;
     TAL_MAX_OPS_PER_PKT = tal_max_ops_per_pkt: u32;

@@ -37,6 +37,7 @@ mod stats;
 mod tal;
 mod time_wait;
 mod transmit;
+mod tuning;
 pub mod wire;
 
 pub use budget::{Activity, Partition, ReceiveBudget};
@@ -53,4 +54,5 @@ pub use slab::Slabs;
 pub use stats::Stats;
 pub use time_wait::TimeWait;
 pub use transmit::{Payload, ReplyPayload, ReplyRead, RequestPayload, Transmit};
+pub use tuning::CongestionTuning;
 pub use wire::{AtomicKind, Block, Packet, Run};

@@ -113,6 +113,8 @@ params! {
         "Connections of a node";
     PDL_RECEIVE_WIN, "pdl_receive_win", 1, 1024, 32, "packets",
         "Receive window that is advertised; at most pdl_window_size is used";
+    PDL_CONGESTION, "pdl_congestion", 0, 1, 0, "",
+        "1: the delay that packets meet limits how many are in flight; 0: the windows alone do";
     PDL_ACK_EVERY, "pdl_ack_every", 1, 1024, 8, "packets",
         "Packets received without sending that cause an acknowledgement; at most a quarter of the window is used";
     PDL_DEAD_TIME, "pdl_dead_time", 1_000_000, u64::MAX, 5_000_000_000, "ns",
@@ -224,6 +226,6 @@ mod tests {
                 assert_eq!(config.param(index), Some(good));
             }
         }
-        assert_eq!(checked, 15);
+        assert_eq!(checked, 16);
     }
 }

@@ -54,6 +54,8 @@ pub struct Connection<A: Slabs> {
     last_was_nack: bool,
     /// Time since which packets wait for the send window; `None` if none waits.
     blocked_since: Option<u64>,
+    /// Packets wait for the congestion window, as of the last call of [`Self::poll_transmit`].
+    held_back: bool,
     /// The next packet to send is a probe.
     probe_due: bool,
     /// No probe was sent since the retransmission timer expired, so one may become due.
@@ -67,6 +69,8 @@ pub struct Connection<A: Slabs> {
     broken: Option<BrokenCause>,
     /// `Event::Drained` was returned.
     drained_reported: bool,
+    /// Time in ns at which the peer was asked whether it has extensions, until it answers.
+    asked_at: Option<u64>,
     /// SUPERp-lite: XID of the answer that the last packet carried, until it counts as delivered.
     lite_answer: Option<u16>,
     /// Whether requests may use extensions. `None` until the peer's first packet arrives.
@@ -109,7 +113,10 @@ impl<A: Slabs> Connection<A> {
             Extensions::Auto if config.lite => Some(false),
             Extensions::Auto => None,
         };
-        let send = SendWindow::new(config, now)?;
+        let mut send = SendWindow::new(config, now)?;
+        if ext == Some(true) {
+            send.start_congestion();
+        }
         let delay = config
             .pdl_delayed_ack_time
             .min(send.rtt().delayed_ack_max());
@@ -129,6 +136,7 @@ impl<A: Slabs> Connection<A> {
             last_ack: (config.start_psn.wrapping_sub(1), 0),
             last_was_nack: false,
             blocked_since: None,
+            held_back: false,
             probe_due: ext.is_none(),
             may_probe: false,
             unanswered_probes: (0, 0),
@@ -136,6 +144,7 @@ impl<A: Slabs> Connection<A> {
             any_report: false,
             broken: None,
             drained_reported: false,
+            asked_at: None,
             lite_answer: None,
             ext,
             config: config.clone(),
@@ -255,7 +264,9 @@ impl<A: Slabs> Connection<A> {
         let ack = self.ack.due().unwrap_or(never);
         let transaction = self.initiator.deadline().map_or(never, |(at, _)| at);
         let refusal = self.target.refusal_due().unwrap_or(never);
-        let first = send.min(ack).min(transaction).min(refusal);
+        let pause = self.send.pause_end(self.held_back, self.receive.ack_psn());
+        let pause = pause.filter(|_| !self.config.lite).unwrap_or(never);
+        let first = send.min(ack).min(transaction).min(refusal).min(pause);
         (first != never).then_some(first)
     }
 
@@ -404,6 +415,18 @@ impl<A: Slabs> Connection<A> {
     /// Number of packets sent and not acknowledged. Pure ACKs may stay unacknowledged for ever.
     pub fn inflight_packets(&self) -> u32 {
         self.send.outstanding()
+    }
+
+    /// Number of packets with content that are in flight: neither acknowledged nor lost. 0 if there
+    /// is no congestion window.
+    pub fn inflight_data(&self) -> u32 {
+        self.send.pipe()
+    }
+
+    /// Largest number of packets with content that may be in flight, at least 1. `None` if there is
+    /// no congestion window.
+    pub fn congestion_window(&self) -> Option<u32> {
+        self.send.congestion_window()
     }
 
     /// Size of a table of the owner that is indexed by XID modulo this size.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Received packets.
 
+use super::super::config::Extensions;
 use super::super::pdl::{AckCheck, Arrival, Content};
 use super::super::seq::is_late;
 use super::super::tal::Step;
@@ -38,6 +39,10 @@ impl<A: Slabs> Connection<A> {
             return Received::AckOnly;
         }
         self.hear(now, packet);
+        // Nothing was sent yet but the question whether there are extensions. This answers it.
+        if let Some(at) = self.asked_at.take_if(|_| pure) {
+            self.send.answered(now, now.saturating_sub(at));
+        }
         self.acknowledged(now, packet, ack);
 
         match arrival {
@@ -68,6 +73,7 @@ impl<A: Slabs> Connection<A> {
             self.ack.pure_ack(now);
         } else {
             self.ack.packets(now, 1);
+            self.asked(now, packet);
         }
         // The sender needs to know at once of a new hole, and of a hole that was filled. A pure ACK
         // above a hole gets no ACK: two ends would answer each other's pure ACKs for ever.
@@ -123,6 +129,7 @@ impl<A: Slabs> Connection<A> {
         self.receive.accept_next(count);
         self.stats.rx_packets = self.stats.rx_packets.wrapping_add(count.into());
         self.ack.packets(now, count);
+        self.asked(now, first);
         Some(self.finish_delivery(now, first, Ok(step)))
     }
 
@@ -154,8 +161,18 @@ impl<A: Slabs> Connection<A> {
         if self.ext.is_none() {
             self.ext = Some(packet.tal().ext);
             self.probe_due = false;
+            if packet.tal().ext {
+                self.send.start_congestion();
+            }
         }
         self.send.hear(now);
+    }
+
+    /// Acknowledges at once what asks for it, if the extensions are in use [proto 7].
+    fn asked(&mut self, now: u64, packet: &Packet<'_>) {
+        if packet.tal().ask && self.config.ext != Extensions::Off {
+            self.ack.at_once(now);
+        }
     }
 
     /// Classifies the packet's PSN and acknowledgement fields. Changes no state.

@@ -3,7 +3,7 @@
 
 use super::super::bitmap::SACK_BITS;
 use super::super::config::Extensions;
-use super::super::pdl::{Cause, Content};
+use super::super::pdl::{Cause, Content, Sent};
 use super::super::wire::{PdlHeader, TalHeader};
 use super::super::{BrokenCause, Code, DropReason, Payload, Report, Slabs, Transmit};
 use super::Connection;
@@ -33,13 +33,16 @@ impl<A: Slabs> Connection<A> {
             return self.retransmit(now, lost);
         }
         let ack_psn = self.receive.ack_psn();
+        self.held_back = false;
         if self.target.has_packet() || self.initiator.has_packet() {
             if self.send.has_room(ack_psn) {
                 self.unblock(now);
-                let content = self.next_content()?;
-                return self.send_new(now, content);
-            }
-            if self.blocked_since.is_none() {
+                if self.send.congestion_room(now) > 0 {
+                    let content = self.next_content()?;
+                    return self.send_new(now, content);
+                }
+                self.held_back = true;
+            } else if self.blocked_since.is_none() {
                 if !self.waiting() && self.send.data_outstanding() == 0 {
                     self.send.progress(now);
                 }
@@ -87,7 +90,9 @@ impl<A: Slabs> Connection<A> {
     pub fn follow(&mut self, now: u64, transmit: &mut Transmit, max: u16) -> u16 {
         // The common case of a small request: the packet was its only one.
         let last = transmit.tal.eom || matches!(transmit.payload, Payload::None);
+        // Those that follow a packet that asks would ask, too: they have its Transaction header.
         if last
+            || transmit.tal.ask
             || !self.running()
             || self.config.lite
             || self.probe_due
@@ -95,7 +100,7 @@ impl<A: Slabs> Connection<A> {
         {
             return 0;
         }
-        let free = self.send.free_slots(self.receive.ack_psn());
+        let free = self.send.room_to_follow(self.receive.ack_psn());
         // `Transmit::nth` derives several packets from one. Their PSNs must be consecutive, which
         // fails after a retransmission. Their acknowledgement fields must be equal, which fails
         // while ACKs alternate with NACKs.
@@ -112,7 +117,8 @@ impl<A: Slabs> Connection<A> {
                 let (count, bytes) = self.initiator.follow(&mut transmit.tal, request, max);
                 for n in 0..count {
                     let seqno = first.wrapping_add(n);
-                    transmit.psn = self.assign(now, Content::Request { xid, seqno });
+                    let eom = transmit.tal.eom && n.wrapping_add(1) == count;
+                    transmit.psn = self.assign(now, Content::Request { xid, seqno }, eom).psn;
                 }
                 (count, bytes)
             }
@@ -128,7 +134,8 @@ impl<A: Slabs> Connection<A> {
                         count: 1,
                         offset,
                     };
-                    transmit.psn = self.assign(now, content);
+                    let eom = transmit.tal.eom && n.wrapping_add(1) == count;
+                    transmit.psn = self.assign(now, content, eom).psn;
                 }
                 (count, bytes)
             }
@@ -194,14 +201,18 @@ impl<A: Slabs> Connection<A> {
     /// Sends a new packet.
     fn send_new(&mut self, now: u64, content: Content) -> Option<Transmit> {
         let (tal, payload) = self.build(content).unwrap_or_default();
-        let psn = self.assign(now, content);
+        let Sent { psn, asks } = self.assign(now, content, tal.eom);
         self.count_new(&tal, &payload);
+        let tal = TalHeader { ask: asks, ..tal };
         Some(self.transmit(now, psn, false, tal, payload))
     }
 
     /// Assigns a PSN to a new packet.
-    fn assign(&mut self, now: u64, content: Content) -> u32 {
-        let psn = self.send.assign(now, content, self.receive.ack_psn());
+    #[inline(always)]
+    fn assign(&mut self, now: u64, content: Content, eom: bool) -> Sent {
+        let ack_psn = self.receive.ack_psn();
+        let sent = self.send.assign(now, content, ack_psn, eom);
+        let psn = sent.psn;
         if self.reuse.assign(psn, now) {
             self.report(Report {
                 reason: DropReason::PsnReused,
@@ -210,7 +221,7 @@ impl<A: Slabs> Connection<A> {
                 high: 0,
             });
         }
-        psn
+        sent
     }
 
     /// Counts the content of a packet that is sent for the first time.
@@ -264,10 +275,10 @@ impl<A: Slabs> Connection<A> {
             (None, _) => Content::None,
         };
         let ack_psn = self.receive.ack_psn();
-        if self.send.resend(now, psn, content, ack_psn).is_err() {
+        let Ok(ask) = self.send.resend(now, psn, content, ack_psn) else {
             self.break_down(BrokenCause::PeerDead { psn }, Code::ABORTED_BROKEN);
             return None;
-        }
+        };
         let stats = &mut self.stats;
         let counter = match cause {
             Cause::Evidence => &mut stats.retransmits_fast,
@@ -279,6 +290,7 @@ impl<A: Slabs> Connection<A> {
         // acknowledged.
         self.probe_due |= cause == Cause::Timeout && content == Content::None && self.may_probe;
         let (tal, payload) = built.unwrap_or_default();
+        let tal = TalHeader { ask, ..tal };
         Some(self.transmit(now, psn, true, tal, payload))
     }
 
@@ -289,6 +301,8 @@ impl<A: Slabs> Connection<A> {
         (self.probe_due, self.may_probe) = (false, false);
         let (count, since) = self.unanswered_probes;
         let since = if count == 0 { now } else { since };
+        // An answer to a second question would not tell which of them it answers.
+        self.asked_at = (self.ext.is_none() && count == 0).then_some(now);
         let dead = now.saturating_sub(since) > self.config.pdl_dead_time;
         if count > self.config.pdl_max_rtx && dead && self.send.heard() {
             let psn = self.send.unacked_spsn();

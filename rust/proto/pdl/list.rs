@@ -26,6 +26,13 @@ pub(crate) enum Membership {
     Lost,
 }
 
+impl Membership {
+    /// Whether the packet may be on the network.
+    pub(crate) fn in_flight(self) -> bool {
+        matches!(self, Self::Sent | Self::Overtaken | Self::Missing)
+    }
+}
+
 /// Indices of the slots before and after a slot in its list, or `NIL`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
@@ -63,6 +70,11 @@ impl List {
     /// Index of the first slot.
     pub(crate) fn head(&self) -> Option<u16> {
         (self.head != NIL).then_some(self.head)
+    }
+
+    /// Index of the last slot.
+    pub(crate) fn tail(&self) -> Option<u16> {
+        (self.tail != NIL).then_some(self.tail)
     }
 
     /// Appends slot `index`, which is in no list.

@@ -2,6 +2,7 @@
 //! Packet Delivery Layer: windows, acknowledgements, retransmission [proto 3].
 
 mod ack;
+mod congestion;
 mod content;
 mod list;
 mod receive;
@@ -14,4 +15,4 @@ pub(super) use ack::AckSchedule;
 pub(super) use content::Content;
 pub(super) use receive::{Arrival, ReceiveWindow};
 pub(super) use reuse::PsnReuse;
-pub(super) use send::{AckCheck, Cause, SendWindow};
+pub(super) use send::{AckCheck, Cause, SendWindow, Sent};

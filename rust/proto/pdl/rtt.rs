@@ -11,6 +11,10 @@ pub(crate) const RTO_FLOOR: u64 = 1_000_000;
 /// slow first wake-up of the peer. It delays only the repair of a connection's very first packets.
 const RTO_INITIAL: u64 = 50_000_000;
 
+/// Smallest margin in ns beyond two round trips after which one packet is repeated. It allows for
+/// a peer whose CPU has something else to do.
+const TAIL_MARGIN: u64 = 200_000;
+
 /// Number of times that the acknowledgement of a retransmitted packet may end back-off between two
 /// measurements.
 const REPAIRS_MAX: u32 = 64;
@@ -95,6 +99,16 @@ impl Rtt {
     /// probes since the last progress.
     pub(crate) fn probe_interval(&self, probes: u32) -> u64 {
         self.backed_off(probes)
+    }
+
+    /// Time in ns without progress after which one packet is repeated, if the peer acknowledges the
+    /// last packet of a flight at once.
+    pub(crate) fn tail_timeout(&self) -> u64 {
+        let margin = self.rttvar4.max(TAIL_MARGIN);
+        self.srtt()
+            .saturating_mul(2)
+            .saturating_add(margin)
+            .min(self.rto())
     }
 
     /// Timeout in ns after `expiries` doublings, up to `RTO_MAX`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Send window: packets in flight, loss detection. Timers are in `expire`.
+//! Send window: packets in flight, loss detection. Timers are in `expire`, the congestion window in
+//! `congested`.
 //!
 //! Every transmission, retransmissions included, has a number. A packet is suspected when a later
 //! transmission, of a packet that was sent once, arrived before it. A suspect is declared lost when
@@ -17,11 +18,13 @@ use super::super::config::Config;
 use super::super::seq::psn_diff;
 use super::super::slab::{Slabs, Slots};
 use super::super::wire::PdlHeader;
+use super::congestion::{Congestion, Sample};
 use super::content::Content;
 use super::list::{List, Membership};
 use super::rtt::Rtt;
 use super::slot::SendSlot;
 
+mod congested;
 mod expire;
 
 /// Distance in transmissions from a packet to a later one that arrived, from which on it is lost.
@@ -93,6 +96,10 @@ pub(crate) struct SendWindow<A: Slabs> {
     reorders_until: u64,
     /// Number of slots in the window with content.
     content_count: u32,
+    /// Number of packets with content in flight: neither acknowledged nor lost. It is 0 without a
+    /// congestion window.
+    pipe: u32,
+    congestion: Congestion,
     /// Number of retransmissions still allowed on the current event.
     rtx_budget: u32,
     /// Time in ns at which `unacked_spsn` last moved, or the peer's first packet was accepted.
@@ -105,6 +112,8 @@ pub(crate) struct SendWindow<A: Slabs> {
     expired_at: u64,
     /// End in ns of the grace after a late timer; `None` if none was late since the last progress.
     late_until: Option<u64>,
+    /// The timer repeated a packet before the retransmission timeout; nothing has arrived since.
+    tail_repeated: bool,
     /// Number of timer expiries without content in flight since the last progress.
     probes: u32,
     rtt: Rtt,
@@ -133,12 +142,15 @@ impl<A: Slabs> SendWindow<A> {
             lane: 0,
             reorders_until: 0,
             content_count: 0,
+            pipe: 0,
+            congestion: Congestion::new(config),
             rtx_budget: 0,
             base_moved_at: now,
             heard: false,
             timer_start: now,
             expired_at: 0,
             late_until: None,
+            tail_repeated: false,
             probes: 0,
             rtt: Rtt::new(config.pdl_retrans_time_out),
             rtx_max_pkts: config.pdl_rtx_max_pkts,
@@ -266,6 +278,7 @@ impl<A: Slabs> SendWindow<A> {
             return;
         }
         let mut news = AckNews::default();
+        let pipe = self.pipe;
         let mut sack_base = pdl.ack_psn;
         if check == AckCheck::Ack {
             sack_base = sack_base.wrapping_add(1);
@@ -305,6 +318,7 @@ impl<A: Slabs> SendWindow<A> {
             self.arrived(now, psn, &mut news);
         }
 
+        let packets = pipe.saturating_sub(self.pipe);
         let newer = |newest| news.newest.is_some_and(|new| psn_diff(new, newest) > 0);
         if self.newest_arrived.is_none_or(newer) {
             self.newest_arrived = news.newest;
@@ -318,7 +332,17 @@ impl<A: Slabs> SendWindow<A> {
             }
         }
         match news.sample {
-            Some((_, rtt)) if !news.retransmitted => self.rtt.measured(rtt),
+            Some((_, sample)) if !news.retransmitted => {
+                self.rtt.measured(sample.age);
+                if self.congestion.enabled() {
+                    let deviation = self.rtt.rttvar();
+                    let sample = Sample {
+                        deviation,
+                        ..sample
+                    };
+                    self.congestion.acknowledged(now, packets, sample, pipe);
+                }
+            }
             None if news.repaired => self.rtt.repaired(),
             _ => {}
         }
@@ -342,18 +366,27 @@ impl<A: Slabs> SendWindow<A> {
     pub(crate) fn progress(&mut self, now: u64) {
         self.timer_start = now;
         self.late_until = None;
+        self.tail_repeated = false;
         self.probes = 0;
     }
 
-    /// Assigns the next PSN to a packet sent now. The caller has checked `has_room`.
-    pub(crate) fn assign(&mut self, now: u64, content: Content, ack_psn: u32) -> u32 {
+    /// Assigns the next PSN to a packet sent now. The caller has checked `has_room` and
+    /// `congestion_room`. `eom`: the packet is the last of its request or answer.
+    // Always inlined, in the loop that gives PSNs to a run.
+    #[inline(always)]
+    pub(crate) fn assign(&mut self, now: u64, content: Content, ack_psn: u32, eom: bool) -> Sent {
         let psn = self.next_spsn;
         self.next_spsn = psn.wrapping_add(1);
+        let mut asks = false;
         if content != Content::None {
             if self.content_count == 0 {
+                if self.congestion.enabled() {
+                    self.rest(now);
+                }
                 self.timer_start = now;
             }
             self.content_count = self.content_count.saturating_add(1);
+            asks = self.entered(now);
         }
         let transmission = self.next_transmission;
         self.next_transmission = transmission.wrapping_add(1);
@@ -365,16 +398,18 @@ impl<A: Slabs> SendWindow<A> {
                 transmission,
                 ack_psn,
                 member: Membership::Sent,
+                prompt: asks || eom,
                 lane: self.lane,
                 ..SendSlot::default()
             };
         }
         let index = self.slots.index(psn);
         self.sent.push_back(&mut self.slots, index);
-        psn
+        Sent { psn, asks }
     }
 
     /// Returns the next packet to retransmit: PSN, content and cause.
+    #[inline]
     pub(crate) fn next_lost(&mut self, now: u64) -> Option<(u32, Content, Cause)> {
         self.find_losses(now);
         if self.rtx_budget == 0 {
@@ -386,6 +421,11 @@ impl<A: Slabs> SendWindow<A> {
             true => Cause::Timeout,
             false => Cause::Evidence,
         };
+        // The timer is slow enough. Only what has content is in the congestion window.
+        let free = slot.expired || slot.content == Content::None;
+        if !free && self.congestion_room(now) == 0 {
+            return None;
+        }
         Some((self.psn(index), slot.content, cause))
     }
 
@@ -403,16 +443,17 @@ impl<A: Slabs> SendWindow<A> {
         (overdue <= now).then_some((psn, slot.content, Cause::FullWindow))
     }
 
-    /// Records a retransmission of `psn` now. Without `content` it is a pure ACK.
+    /// Records a retransmission of `psn` now. Without `content` it is a pure ACK. Returns whether
+    /// it is to ask for an acknowledgement.
     pub(crate) fn resend(
         &mut self,
         now: u64,
         psn: u32,
         content: Content,
         ack_psn: u32,
-    ) -> Result<(), PeerDead> {
+    ) -> Result<bool, PeerDead> {
         let Some(slot) = self.slots.get_mut(psn) else {
-            return Ok(());
+            return Ok(false);
         };
         // The wait behind retransmissions of earlier packets does not count.
         let since = slot.first_sent.max(self.base_moved_at);
@@ -422,6 +463,9 @@ impl<A: Slabs> SendWindow<A> {
         }
         if slot.content != Content::None && content == Content::None {
             slot.content = content;
+            if slot.member.in_flight() {
+                self.pipe = self.pipe.saturating_sub(1);
+            }
             self.content_count = self.content_count.saturating_sub(1);
             if self.content_count == 0 {
                 // From now on the timer runs with the interval of probes.
@@ -436,8 +480,7 @@ impl<A: Slabs> SendWindow<A> {
         if slot.member == Membership::Lost {
             self.rtx_budget = self.rtx_budget.saturating_sub(1);
         }
-        self.transmitted(now, psn, ack_psn);
-        Ok(())
+        Ok(self.transmitted(now, psn, ack_psn))
     }
 
     /// Whether a later transmission arrived than that of an unacknowledged packet.
@@ -482,7 +525,10 @@ impl<A: Slabs> SendWindow<A> {
         let by_distance = slot.retransmits == 0 && now >= self.reorders_until;
         match slot.member {
             Membership::None | Membership::Lost => {}
-            _ if by_distance && distance >= REORDER => self.set_lost(index, false, false),
+            _ if by_distance && distance >= REORDER => {
+                self.congestion.lost(now);
+                self.set_lost(index, false, false);
+            }
             Membership::Missing => {}
             _ if distance > 0 => self.suspect(index, Membership::Missing),
             Membership::Overtaken => {}
@@ -495,6 +541,9 @@ impl<A: Slabs> SendWindow<A> {
         self.remove(index);
         if let Some(slot) = self.slots.get_mut(index.into()) {
             slot.member = member;
+            if self.congestion.enabled() && slot.content != Content::None {
+                self.pipe = self.pipe.saturating_add(1);
+            }
         }
         let list = match member {
             Membership::Overtaken => &mut self.overtaken,
@@ -537,6 +586,7 @@ impl<A: Slabs> SendWindow<A> {
     /// Declares lost all suspects that are too old.
     fn find_losses(&mut self, now: u64) {
         while let Some((_, index)) = self.next_by_age().filter(|&(at, _)| at <= now) {
+            self.congestion.lost(now);
             self.set_lost(index, false, false);
         }
     }
@@ -577,22 +627,36 @@ impl<A: Slabs> SendWindow<A> {
         if news.newest.is_none_or(newer) {
             news.newest = Some(slot.transmission);
         }
-        // The age of two kinds of packets says nothing about the path. The peer delays its ACK of a
-        // pure ACK. And the first ACK of a packet sent before the timer expired may be lost.
-        let usable = slot.content != Content::None && slot.last_sent >= self.expired_at;
-        if usable && news.sample.is_none_or(|(other, _)| newer(other)) {
+        if self.is_usable(&slot) && news.sample.is_none_or(|(other, _)| newer(other)) {
             let age = now.saturating_sub(slot.last_sent);
-            news.sample = Some((slot.transmission, age));
+            let sample = Sample {
+                age,
+                prompt: slot.prompt,
+                deviation: 0,
+            };
+            news.sample = Some((slot.transmission, sample));
         }
     }
 
-    /// Records that `psn` is transmitted again now.
-    fn transmitted(&mut self, now: u64, psn: u32, ack_psn: u32) {
+    /// Whether the age of an acknowledged packet says something about the path.
+    ///
+    /// That of two kinds does not. The peer delays its ACK of a pure ACK. And the first ACK of a
+    /// packet sent before the timer expired may be lost.
+    #[inline]
+    fn is_usable(&self, slot: &SendSlot) -> bool {
+        slot.content != Content::None && slot.last_sent >= self.expired_at
+    }
+
+    /// Records that `psn` is transmitted again now. Returns whether it is to ask for an
+    /// acknowledgement.
+    fn transmitted(&mut self, now: u64, psn: u32, ack_psn: u32) -> bool {
         let index = self.slots.index(psn);
         self.remove(index);
         let (transmission, lane) = (self.next_transmission, self.lane);
         self.next_transmission = transmission.wrapping_add(1);
+        let mut has_content = false;
         if let Some(slot) = self.slots.get_mut(psn) {
+            has_content = slot.content != Content::None;
             slot.last_sent = now;
             slot.transmission = transmission;
             slot.ack_psn = ack_psn;
@@ -601,6 +665,7 @@ impl<A: Slabs> SendWindow<A> {
             slot.member = Membership::Sent;
         }
         self.sent.push_back(&mut self.slots, index);
+        has_content && self.entered(now)
     }
 
     /// Moves a slot to the list of lost packets, to its front if `first`, else to its end.
@@ -623,6 +688,10 @@ impl<A: Slabs> SendWindow<A> {
         let Some(slot) = self.slots.get_mut(index.into()) else {
             return;
         };
+        let counted = self.congestion.enabled() && slot.member.in_flight();
+        if counted && slot.content != Content::None {
+            self.pipe = self.pipe.saturating_sub(1);
+        }
         match core::mem::take(&mut slot.member) {
             Membership::None => {}
             Membership::Sent => self.sent.unlink(&mut self.slots, index),
@@ -640,6 +709,14 @@ impl<A: Slabs> SendWindow<A> {
     }
 }
 
+/// A packet that was given a PSN.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) psn: u32,
+    /// It is to ask for an acknowledgement [proto 7].
+    pub(crate) asks: bool,
+}
+
 /// The news of one acknowledgement.
 #[derive(Default)]
 struct AckNews {
@@ -652,8 +729,8 @@ struct AckNews {
     retransmitted: bool,
     /// A packet arrived that was retransmitted since the timer expired, a usual round trip ago.
     repaired: bool,
-    /// Transmission number and round trip in ns of the newest usable packet.
-    sample: Option<(u32, u64)>,
+    /// Transmission number of the newest usable packet, and what it tells about the path.
+    sample: Option<(u32, Sample)>,
 }
 
 #[cfg(test)]

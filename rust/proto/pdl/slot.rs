@@ -19,6 +19,8 @@ pub(crate) struct SendSlot {
     /// Lane of the last transmission.
     pub(super) lane: u8,
     pub(super) retransmits: u8,
+    /// The peer acknowledges the last transmission without delay.
+    pub(super) prompt: bool,
     /// The timer declared the packet lost, not evidence.
     pub(super) expired: bool,
 }

@@ -8,6 +8,8 @@ pub struct TalHeader {
     pub eom: bool,
     /// The sender accepts the extension opcodes [proto 7].
     pub ext: bool,
+    /// The sender asks for an acknowledgement at once [proto 7].
+    pub ask: bool,
     /// Number of operation headers in the packet, 0..=15.
     pub num_ops: u8,
     /// Operation code of all operations in the packet, see [`super::Opcode`].
@@ -29,6 +31,7 @@ impl TalHeader {
         Self {
             eom: b[0] & 0x80 != 0,
             ext: b[0] & 0x10 != 0,
+            ask: b[0] & 0x20 != 0,
             num_ops: b[0] & 0x0f,
             opcode: b[1],
             seqno: u16::from_le_bytes([b[2], b[3]]),
@@ -41,6 +44,7 @@ impl TalHeader {
     pub const fn bytes(&self) -> [u8; Self::LEN] {
         let first = (if self.eom { 0x80 } else { 0 })
             | (if self.ext { 0x10 } else { 0 })
+            | (if self.ask { 0x20 } else { 0 })
             | (self.num_ops & 0x0f);
         let all = first as u64
             | (self.opcode as u64) << 8

@@ -76,6 +76,7 @@ fn pdl(dcid: u16, window: u32, psn: u32, ack_psn: u32, sack: u32) -> PdlHeader {
 fn tal(eom: bool, num_ops: u8, opcode: Opcode, seqno: u16, xid: u16, ack_xid: u16) -> TalHeader {
     TalHeader {
         ext: false,
+        ask: false,
         eom,
         num_ops,
         opcode: opcode as u8,
@@ -581,15 +582,19 @@ fn unknown_opcode_is_laid_out_to_the_transaction_header() {
 }
 
 #[test]
-fn reserved_bits_of_the_transaction_header_are_ignored_and_sent_as_zero() {
+fn reserved_bit_of_the_transaction_header_is_ignored_and_sent_as_zero() {
     let mut bytes = G7;
-    bytes[16] |= 0x60;
+    bytes[16] |= 0x40;
     let packet = Packet::parse(&bytes, bytes.len()).unwrap();
     assert_eq!(packet.tal().bytes()[0], 0x81);
     bytes[16] |= 0x10;
     let packet = Packet::parse(&bytes, bytes.len()).unwrap();
-    assert!(packet.tal().ext);
+    assert!(packet.tal().ext && !packet.tal().ask);
     assert_eq!(packet.tal().bytes()[0], 0x91);
+    bytes[16] |= 0x20;
+    let packet = Packet::parse(&bytes, bytes.len()).unwrap();
+    assert!(packet.tal().ext && packet.tal().ask);
+    assert_eq!(packet.tal().bytes()[0], 0xb1);
 }
 
 #[test]

@@ -70,17 +70,26 @@ impl<'a> Input<'a> {
 /// A connection's configuration, as is common to both ends.
 pub(crate) fn config(input: &mut Input<'_>) -> Config {
     let window = input.pick([16, 32, 33, 64, 100, 256]);
+    let mtu = input.pick([128, 200, 528, 1484]);
+    let ext = input.bit().into();
+    let start_psn = input.pick([0, u32::MAX - 20, 1 << 31, (1 << 30) - 3]);
+    let start_xid = input.pick([0, u16::MAX - 5, 1 << 15]);
+    let pdl_receive_win = input.pick([window, window / 2, 4, 1]);
+    // One byte for both, so that inputs of the corpora mean what they meant without the second.
+    let (pdl_ack_every, pdl_congestion) =
+        input.pick([(8, 0), (1, 0), (1000, 0), (8, 1), (1, 1), (1000, 1)]);
     Config {
         remote_cid: 7,
-        mtu: input.pick([128, 200, 528, 1484]),
+        mtu,
         ordered_tx: false,
         ordered_rx: false,
-        ext: input.bit().into(),
-        start_psn: input.pick([0, u32::MAX - 20, 1 << 31, (1 << 30) - 3]),
-        start_xid: input.pick([0, u16::MAX - 5, 1 << 15]),
+        ext,
+        start_psn,
+        start_xid,
         pdl_window_size: window,
-        pdl_receive_win: input.pick([window, window / 2, 4, 1]),
-        pdl_ack_every: input.pick([8, 1, 1000]),
+        pdl_receive_win,
+        pdl_ack_every,
+        pdl_congestion,
         pdl_delayed_ack_time: input.pick([500 * US, 100, 100 * MS]),
         pdl_rtx_max_pkts: input.pick([8, 0, 64]),
         pdl_rtx_time_win: input.pick([0, MS]),

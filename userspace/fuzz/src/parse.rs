@@ -172,7 +172,7 @@ fn check_packet(packet: &Packet<'_>, bytes: &[u8], packet_len: usize, layout: &L
     }
     assert_eq!(ops, layout.ops);
     let mut canonical = bytes[..end].to_vec();
-    canonical[PdlHeader::LEN] &= 0x9f;
+    canonical[PdlHeader::LEN] &= 0xbf;
     let reserved = TABLE.iter().find(|row| row.0 == code);
     for header in canonical[FIXED_LEN..].chunks_mut(layout.header.max(1)) {
         for (byte, mask) in header.iter_mut().zip(reserved.map_or(&[][..], |row| row.3)) {

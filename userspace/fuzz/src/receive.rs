@@ -124,6 +124,7 @@ fn hostile(end: &End, input: &mut Input<'_>) -> Vec<u8> {
     let mut tal = TalHeader {
         eom: true,
         ext: false,
+        ask: false,
         num_ops: u8::from(code > 1),
         opcode: code,
         seqno: 0,

@@ -13,12 +13,21 @@ const PURE_ACKS_PER_TIMEOUT: u32 = 8;
 impl<A: Slabs> SendWindow<A> {
     /// Time in ns at which `expire` has work. `waiting`: this end waits for the peer, even if no
     /// content is in flight.
+    #[inline]
     pub(crate) fn deadline(&self, waiting: bool) -> Option<u64> {
         let timer = self.timer(waiting);
         match (timer, self.reorder_deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// Time in ns at which the congestion window lets a packet leave that waits for nothing else;
+    /// `None` if there is none. `waits`: a new packet with this ACK PSN waits.
+    pub(crate) fn pause_end(&self, waits: bool, ack_psn: u32) -> Option<u64> {
+        let at = self.congestion.pause_end(self.pipe)?;
+        let lost = self.lost.head().is_some() && self.rtx_budget > 0;
+        (lost || (waits && self.has_room(ack_psn))).then_some(at)
     }
 
     /// Handles the timers that are due at `now`. Returns true if the retransmission timer expired.
@@ -37,18 +46,46 @@ impl<A: Slabs> SendWindow<A> {
             self.late_until = Some(now.saturating_add(grace));
             return false;
         }
+        if self.repeats_tail() {
+            self.repeat_tail(now);
+            return false;
+        }
         self.timer_start = now;
         self.expired_at = now;
         if self.content_count == 0 {
             self.probes = self.probes.saturating_add(1);
         } else {
             self.rtt.back_off();
+            self.congestion.timed_out(now);
         }
         // A lost pure ACK matters only if packets wait for the window.
         if self.content_count > 0 || blocked {
             self.expire_packets();
         }
         true
+    }
+
+    /// Whether the timer repeats one packet before it counts as a timeout [proto 3.22]. The peer
+    /// acknowledges at once then, so a round trip of silence is most likely a loss.
+    fn repeats_tail(&self) -> bool {
+        let silent = self.content_count > 0 && !self.tail_repeated;
+        silent && self.congestion.enabled() && self.rtt.srtt() > 0
+    }
+
+    /// Declares the packet lost that was sent last, before the retransmission timeout. The peer's
+    /// answer names what else is missing.
+    fn repeat_tail(&mut self, now: u64) {
+        self.tail_repeated = true;
+        self.timer_start = now;
+        let has_content = |index: &u16| {
+            let slot = self.slots.get((*index).into());
+            slot.is_some_and(|slot| slot.content != Content::None)
+        };
+        let last = self.sent.tail().filter(has_content);
+        self.congestion.lost(now);
+        self.rtx_budget = self.rtx_budget.max(1);
+        let base = self.slots.index(self.unacked_spsn());
+        self.set_lost(last.unwrap_or(base), true, true);
     }
 
     /// Declares lost the packet at `unacked_spsn`, and packets sent about the same time.
@@ -120,7 +157,9 @@ impl<A: Slabs> SendWindow<A> {
         let interval = match self.content_count {
             0 if !waiting => return None,
             0 => self.rtt.probe_interval(self.probes),
-            _ => self.rtt.rto(),
+            _ if self.repeats_tail() => self.rtt.tail_timeout(),
+            // Senders that a full queue stopped at the same time do not begin again together.
+            _ => self.congestion.scatter(self.rtt.rto()),
         };
         let at = self.timer_start.saturating_add(interval);
         Some(at.max(self.late_until.unwrap_or(0)))

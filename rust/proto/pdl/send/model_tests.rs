@@ -73,7 +73,7 @@ proptest! {
                             break;
                         }
                         let content = Content::Request { xid: next as u16, seqno: 7 };
-                        prop_assert_eq!(subject.assign(now, content, 0), wire(next));
+                        prop_assert_eq!(subject.assign(now, content, 0, false).psn, wire(next));
                         next += 1;
                     }
                 }
@@ -127,7 +127,7 @@ proptest! {
                         let asks = at == base && cause == Cause::Timeout;
                         prop_assert!(at < next && (asks || !acked.contains(&at)));
                         prop_assert_eq!(content, Content::Request { xid: at as u16, seqno: 7 });
-                        prop_assert_eq!(subject.resend(now, psn, content, 0), Ok(()));
+                        prop_assert_eq!(subject.resend(now, psn, content, 0), Ok(false));
                         count += 1;
                         prop_assert!(count <= 65);
                     }

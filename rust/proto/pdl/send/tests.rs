@@ -24,7 +24,7 @@ fn request(xid: u16) -> Content {
 /// Sends `count` packets with content at `now`.
 fn send(window: &mut SendWindow<Heap>, now: u64, count: u32) {
     for xid in 0..count {
-        window.assign(now, request(xid as u16), u32::MAX);
+        window.assign(now, request(xid as u16), u32::MAX, false);
     }
 }
 
@@ -178,12 +178,12 @@ fn last_slot_is_for_news_only() {
     let mut window = window(16, 0);
     for _ in 0..15 {
         assert!(window.has_room(7));
-        window.assign(0, request(0), 7);
+        window.assign(0, request(0), 7, false);
     }
     assert!(!window.has_room(7));
     assert!(!window.has_room(6));
     assert!(window.has_room(8));
-    window.assign(0, Content::None, 8);
+    window.assign(0, Content::None, 8, false);
     assert!(!window.has_room(9));
 }
 
@@ -196,7 +196,7 @@ fn last_slot_rule_does_not_apply_to_an_empty_window_of_one() {
     };
     take(&mut window, 0, &one);
     assert!(window.has_room(u32::MAX));
-    window.assign(0, request(0), u32::MAX);
+    window.assign(0, request(0), u32::MAX, false);
     assert!(!window.has_room(5));
 }
 
@@ -462,7 +462,7 @@ fn timeout_resends_the_base_and_what_was_sent_with_it() {
 #[test]
 fn timeout_of_a_pure_ack_resends_the_request_that_was_sent_the_longest_ago() {
     let mut window = window(64, 0);
-    window.assign(0, Content::None, 0);
+    window.assign(0, Content::None, 0, false);
     for now in [1, 2] {
         send(&mut window, now * MS, 1);
     }
@@ -477,7 +477,7 @@ fn timeout_of_a_pure_ack_resends_the_request_that_was_sent_the_longest_ago() {
 #[test]
 fn probes_back_off_and_resend_pure_acks_only_for_what_waits_for_their_room() {
     let mut window = window(64, 0);
-    window.assign(0, Content::None, 0);
+    window.assign(0, Content::None, 0, false);
     let mut at = 0;
     for doublings in 0..3 {
         let next = window.deadline(true).unwrap();
@@ -506,8 +506,8 @@ fn suspects_whose_time_has_come_are_resent_though_an_event_before_had_its_number
 #[test]
 fn timer_runs_for_content_only() {
     let mut window = window(64, 0);
-    window.assign(0, Content::None, 0);
-    window.assign(0, Content::None, 1);
+    window.assign(0, Content::None, 0, false);
+    window.assign(0, Content::None, 1, false);
     assert_eq!(window.deadline(false), None);
     assert!(window.deadline(true).is_some());
     send(&mut window, 5 * MS, 1);
@@ -542,7 +542,7 @@ fn late_timer_waits_once_more() {
 #[test]
 fn round_trip_is_measured_on_packets_sent_once_that_ask_for_an_answer() {
     let mut window = window(64, 0);
-    window.assign(0, Content::None, 0);
+    window.assign(0, Content::None, 0, false);
     take(&mut window, 900 * MS, &ack(0, &[]));
     assert_eq!(window.rtt.srtt(), 0);
     send(&mut window, 900 * MS, 1);
@@ -595,13 +595,13 @@ fn connection_breaks_only_after_many_retransmissions_and_a_long_time() {
     quick.hear(0);
     send(&mut quick, 0, 1);
     for now in 1..50 {
-        assert_eq!(quick.resend(now, 0, request(0), 0), Ok(()));
+        assert_eq!(quick.resend(now, 0, request(0), 0), Ok(false));
     }
     let mut slow = SendWindow::<Heap>::new(&config, 0).unwrap();
     slow.hear(0);
     send(&mut slow, 0, 1);
     for now in [1000, 2000, 3000] {
-        assert_eq!(slow.resend(now * MS, 0, request(0), 0), Ok(()));
+        assert_eq!(slow.resend(now * MS, 0, request(0), 0), Ok(false));
     }
     assert_eq!(slow.resend(4000 * MS, 0, request(0), 0), Err(PeerDead));
     assert_eq!(quick.resend(200 * MS, 0, request(0), 0), Err(PeerDead));
@@ -615,11 +615,11 @@ fn time_of_a_peer_that_was_never_heard_counts_from_its_first_packet() {
     let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
     send(&mut window, 0, 1);
     for now in 1..1000 {
-        assert_eq!(window.resend(now * MS, 0, request(0), 0), Ok(()));
+        assert_eq!(window.resend(now * MS, 0, request(0), 0), Ok(false));
     }
     window.hear(1000 * MS);
     window.hear(1050 * MS);
-    assert_eq!(window.resend(1100 * MS, 0, request(0), 0), Ok(()));
+    assert_eq!(window.resend(1100 * MS, 0, request(0), 0), Ok(false));
     assert_eq!(window.resend(1101 * MS, 0, request(0), 0), Err(PeerDead));
 }
 
@@ -646,7 +646,7 @@ fn packet_whose_turn_comes_late_does_not_break_the_connection() {
     send(&mut window, 0, 2);
     take(&mut window, 1000 * MS, &ack(0, &[]));
     for _ in 0..5 {
-        assert_eq!(window.resend(1100 * MS, 1, request(1), 0), Ok(()));
+        assert_eq!(window.resend(1100 * MS, 1, request(1), 0), Ok(false));
     }
     assert_eq!(window.resend(1101 * MS, 1, request(1), 0), Err(PeerDead));
 }
@@ -658,9 +658,9 @@ fn age_of_a_pure_ack_counts_from_when_it_is_missed() {
     config.pdl_dead_time = 100 * MS;
     let mut window = SendWindow::<Heap>::new(&config, 0).unwrap();
     window.hear(0);
-    window.assign(0, Content::None, 0);
+    window.assign(0, Content::None, 0, false);
     for now in 1000..1100 {
-        assert_eq!(window.resend(now * MS, 0, Content::None, 0), Ok(()));
+        assert_eq!(window.resend(now * MS, 0, Content::None, 0), Ok(false));
     }
     let dead = window.resend(1101 * MS, 0, Content::None, 0);
     assert_eq!(dead, Err(PeerDead));

@@ -18,6 +18,7 @@ fn headers(opcode: Opcode, op: Op, n: u16, eom: bool) -> Vec<u8> {
     };
     let tal = TalHeader {
         ext: false,
+        ask: false,
         eom,
         num_ops: 1,
         opcode: opcode as u8,

@@ -146,6 +146,7 @@ fn inject(pair: &mut Pair, to: usize, opcode: Opcode, xid: u16, rest: &[u8]) -> 
     };
     let tal = TalHeader {
         ext: false,
+        ask: false,
         eom: true,
         num_ops: 1,
         opcode: opcode as u8,

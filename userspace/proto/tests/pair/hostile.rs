@@ -59,6 +59,7 @@ fn packet(rng: &mut Rng, last: &PdlHeader, tal: &TalHeader, sent: &PdlHeader) ->
     };
     let tal = TalHeader {
         ext: false,
+        ask: false,
         eom: rng.chance(500),
         num_ops,
         opcode,

@@ -6,6 +6,7 @@
 
 mod atomics;
 mod clean;
+mod congestion;
 mod extensions;
 mod hostile;
 mod link;

@@ -138,6 +138,7 @@ fn packet_made_from_the_one_before_is_the_one_made_anew() {
             mtu: rng.pick(&[256, 600, 1500]),
             pdl_window_size: rng.pick(&[16, 32, 256]),
             pdl_receive_win: 16,
+            pdl_congestion: rng.pick(&[0, 1]),
             start_psn: rng.next() as u32,
             start_xid: rng.next() as u16,
             ordered_tx: true,

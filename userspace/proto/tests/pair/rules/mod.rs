@@ -73,6 +73,7 @@ fn pdl(psn: u32, ack_psn: u32) -> PdlHeader {
 fn tal(opcode: Opcode, eom: bool, num_ops: u8, seqno: u16, xid: u16) -> TalHeader {
     TalHeader {
         ext: false,
+        ask: false,
         eom,
         num_ops,
         opcode: opcode as u8,
