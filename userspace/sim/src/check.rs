@@ -150,6 +150,7 @@ fn config(rng: &mut Rng) -> Config {
         tal_trans_window: rng.pick(&[1, 7, 32, 32, 256]),
         tal_max_pkt_per_trans: rng.pick(&[32, 32, 5, 64]),
         tal_max_ops_per_pkt: rng.pick(&[8, 4, 15]),
+        pdl_congestion: rng.pick(&[0, 1]),
         ..Config::default()
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct End {
     /// What chooses the path of an ordered connection.
     pub(crate) entropy: u64,
     pub(crate) armed: Option<u64>,
+    /// When it does something for the first time, if nothing comes before.
+    pub(crate) created_at: u64,
     pub(crate) resting_until: u64,
     pub(crate) sabotage: Sabotage,
     /// Packets in flight that both ends agreed on.
@@ -77,6 +79,7 @@ impl End {
             mortal: false,
             entropy,
             armed: None,
+            created_at: 0,
             resting_until: 0,
             sabotage: Sabotage::None,
             delivered: Vec::new(),
@@ -144,6 +147,10 @@ impl End {
     /// Judges a packet that the connection wants sent, before it is.
     pub(crate) fn sending(&mut self, transmit: &Transmit) -> Check {
         self.timers.packet();
+        if transmit.tal.ask && self.conn.ext() != Some(true) {
+            let text = format!("PSN {} asks a peer without extensions", transmit.psn);
+            return Err((Invariant::Contract, text));
+        }
         let ahead = transmit.psn.wrapping_sub(self.next_psn) as i32;
         if ahead < 0 {
             return Ok(());
@@ -153,6 +160,14 @@ impl End {
         // One packet may always be in flight.
         let over = |window| self.trusted && inflight > window;
         let beyond = self.advertised.is_some_and(over);
+        let (data, most) = (
+            self.conn.inflight_data(),
+            self.conn.congestion_window().unwrap_or(u32::MAX),
+        );
+        if transmit.payload != Payload::None && data > most {
+            let text = format!("{data} packets in a congestion window of {most}");
+            return Err((Invariant::Window, text));
+        }
         if ahead > 0 || transmit.retransmit || beyond {
             let text = format!(
                 "new PSN {} with {inflight} packets in flight, {:?} advertised, {ahead} skipped",

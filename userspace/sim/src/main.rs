@@ -5,7 +5,8 @@ use clap::{Parser, Subcommand};
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use superp_sim::scenario::Name;
+use superp_proto::CongestionTuning;
+use superp_sim::scenario::{Name, Outcome, Variant};
 use superp_sim::{check, plot, report, scenario, Sabotage};
 
 /// Simulates fabrics of SUPERp nodes on virtual time
@@ -53,9 +54,27 @@ struct Scenario {
     /// Ordered connections, which keep one path, instead of unordered ones, which use all
     #[arg(long)]
     ordered: bool,
+    /// Connections of version 0.4, without extensions
+    #[arg(long)]
+    strict: bool,
+    /// `pdl_congestion`, instead of its default
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    congestion: Option<u8>,
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Constants of the congestion window: ten numbers with commas, see CongestionTuning
+    #[arg(long, value_name = "LIST")]
+    tuning: Option<String>,
+    /// Fails if the goodput is less, in Gbit/s
+    #[arg(long, value_name = "GBPS")]
+    goodput_min: Option<f64>,
+    /// Fails if a larger part of all packets is sent again, in percent
+    #[arg(long, value_name = "PERCENT")]
+    again_max: Option<f64>,
+    /// Fails if the 99th percentile of completion times is longer, in us
+    #[arg(long, value_name = "US")]
+    p99_max: Option<f64>,
     /// Prints JSON
     #[arg(short, long)]
     json: bool,
@@ -94,7 +113,17 @@ fn run_scenario(args: &Scenario) -> Result<(), Box<dyn Error>> {
     if nodes > name.nodes_max() {
         return Err(format!("{} takes at most {} nodes", name.text(), name.nodes_max()).into());
     }
-    let outcome = scenario::run(name, nodes, args.ordered, args.seed);
+    let mut variant = Variant {
+        ordered: args.ordered,
+        strict: args.strict,
+        congestion: args.congestion.map(|on| on > 0),
+        ..Variant::DEFAULT
+    };
+    if let Some(tuning) = &args.tuning {
+        variant.tuning =
+            parse_tuning(tuning).ok_or("ten numbers in the order of CongestionTuning")?;
+    }
+    let outcome = scenario::run(name, nodes, &variant, args.seed);
     let outcome = outcome.map_err(|violation| violation.to_string())?;
     if let Some(file) = &args.svg {
         let label = report::label(&outcome);
@@ -105,9 +134,46 @@ fn run_scenario(args: &Scenario) -> Result<(), Box<dyn Error>> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcome)?);
     } else {
-        print!("{}", report::table(&[outcome]));
+        print!("{}", report::table(std::slice::from_ref(&outcome)));
+    }
+    require(args, &outcome)
+}
+
+/// Checks that a load reached what was required of it.
+fn require(args: &Scenario, outcome: &Outcome) -> Result<(), Box<dyn Error>> {
+    let (again, late) = (outcome.again(), outcome.p99_ns as f64 / 1e3);
+    if args
+        .goodput_min
+        .is_some_and(|min| outcome.goodput_gbps < min)
+    {
+        return Err(format!("{:.1} Gbit/s are too few", outcome.goodput_gbps).into());
+    }
+    if args.again_max.is_some_and(|max| again > max) {
+        return Err(format!("{again:.2} % sent again are too many").into());
+    }
+    if args.p99_max.is_some_and(|max| late > max) {
+        return Err(format!("a 99th percentile of {late:.1} us is too long").into());
     }
     Ok(())
+}
+
+fn parse_tuning(text: &str) -> Option<CongestionTuning> {
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    let numbers: [u32; 10] = numbers.ok()?.try_into().ok()?;
+    let [initial, start, allowance, allowance_quarters, scaling_quarters, rest @ ..] = numbers;
+    let [increase, increase_part, increase_small, decrease, decrease_lost] = rest;
+    Some(CongestionTuning {
+        initial,
+        start,
+        allowance,
+        allowance_quarters,
+        scaling_quarters,
+        increase,
+        increase_part,
+        increase_small,
+        decrease,
+        decrease_lost,
+    })
 }
 
 fn run_check(args: &Check) -> ExitCode {

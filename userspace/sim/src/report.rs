@@ -2,7 +2,7 @@
 //! The results in the documentation: the table of simulator.md, and its plots.
 
 use crate::plot;
-use crate::scenario::{self, Name, Outcome, COLUMNS};
+use crate::scenario::{self, Name, Outcome, Variant, COLUMNS};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -63,13 +63,10 @@ pub fn write(dir: &Path, seed: u64) -> Result<(), Box<dyn Error>> {
         .split_once(MARKS[1])
         .ok_or("no end mark in simulator.md")?;
 
-    let mut outcomes = Vec::new();
-    for (name, nodes, ordered) in RUNS {
-        let outcome = scenario::run(name, nodes, ordered, seed);
-        outcomes.push(outcome.map_err(|violation| violation.to_string())?);
-    }
+    let outcomes = [run_all(false, seed)?, run_all(true, seed)?];
     for nodes in [64, 1024] {
-        let of = outcomes.iter().filter(|outcome| outcome.nodes == nodes);
+        let of = outcomes.iter().flatten();
+        let of = of.filter(|outcome| outcome.nodes == nodes && !outcome.ordered);
         let curves: Vec<_> = of
             .map(|o| plot::distribution(&label(o), &o.latencies))
             .collect();
@@ -77,25 +74,42 @@ pub fn write(dir: &Path, seed: u64) -> Result<(), Box<dyn Error>> {
         let file = dir.join(format!("simulator-latency-{nodes}.svg"));
         plot::latency(&file, &title, &curves)?;
     }
-    let curves: Vec<_> = outcomes[..2]
-        .iter()
+    let [without, with] = &outcomes;
+    let curves: Vec<_> = [&without[0], &without[1], &with[0]]
         .map(|o| plot::rate(&label(o), &o.deliveries))
-        .collect();
+        .into();
     let file_rate = dir.join("simulator-incast-64.svg");
     plot::goodput(&file_rate, "Incast of 63 nodes over time", &curves)?;
 
     let command = format!("superp-sim report --out Documentation --seed {seed}");
-    let table = table(&outcomes);
+    let [without, with] = [table(without), table(with)];
     let text = format!(
-        "{head}{}\nBy `{command}`:\n\n{table}\n{}{tail}",
+        "{head}{}\nBy `{command}`.\n\nWithout a congestion window (`pdl_congestion` 0):\n\n{without}\n\
+         With one (`pdl_congestion` 1):\n\n{with}\n{}{tail}",
         MARKS[0], MARKS[1]
     );
     std::fs::write(&file, text)?;
     Ok(())
 }
 
+/// Runs all loads, with or without a congestion window.
+fn run_all(congestion: bool, seed: u64) -> Result<Vec<Outcome>, String> {
+    let run = |(name, nodes, ordered)| {
+        let variant = Variant {
+            ordered,
+            ..Variant::congestion(congestion)
+        };
+        scenario::run(name, nodes, &variant, seed).map_err(|violation| violation.to_string())
+    };
+    RUNS.into_iter().map(run).collect()
+}
+
 /// Name of a curve.
 pub fn label(outcome: &Outcome) -> String {
     let ordered = if outcome.ordered { ", one path" } else { "" };
-    format!("{}{ordered}", outcome.scenario.text())
+    let window = match outcome.congestion {
+        true => ", congestion window",
+        false => "",
+    };
+    format!("{}{ordered}{window}", outcome.scenario.text())
 }

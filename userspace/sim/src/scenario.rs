@@ -10,7 +10,7 @@ use crate::source::{Source, Stream};
 use crate::work::Work;
 use clap::ValueEnum;
 use serde::Serialize;
-use superp_proto::Config;
+use superp_proto::{Config, CongestionTuning, Extensions};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -23,8 +23,11 @@ const MTU: u32 = 4096;
 /// Most nodes in all-to-all: the number of connections grows with the square.
 const ALL_TO_ALL_MAX: usize = 256;
 
+/// When the work begins, in ns. Until then the ends find out what the other has.
+const START: u64 = 1_000_000;
+
 /// When the dead node dies, in ns.
-const DEATH: u64 = 100_000;
+const DEATH: u64 = START + 100_000;
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -95,6 +98,37 @@ impl Name {
     }
 }
 
+/// How the connections of a load are configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Packets of a connection keep their order and one path.
+    pub ordered: bool,
+    /// The ends speak version 0.4 only.
+    pub strict: bool,
+    /// `pdl_congestion`; `None`: the default.
+    pub congestion: Option<bool>,
+    /// Constants of the congestion window.
+    pub tuning: CongestionTuning,
+}
+
+impl Variant {
+    /// What connections of the module have unless told otherwise.
+    pub const DEFAULT: Self = Self {
+        ordered: false,
+        strict: false,
+        congestion: None,
+        tuning: CongestionTuning::DEFAULT,
+    };
+
+    /// As [`Self::DEFAULT`], with or without a congestion window.
+    pub fn congestion(on: bool) -> Self {
+        Self {
+            congestion: Some(on),
+            ..Self::DEFAULT
+        }
+    }
+}
+
 /// What came of a load. Times are virtual.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
@@ -102,6 +136,8 @@ pub struct Outcome {
     pub scenario: Name,
     /// Packets of a connection keep their order and one path.
     pub ordered: bool,
+    /// Connections have a congestion window.
+    pub congestion: bool,
     /// Nodes.
     pub nodes: usize,
     /// Seed.
@@ -162,6 +198,11 @@ pub const COLUMNS: [&str; 13] = [
 ];
 
 impl Outcome {
+    /// Percentage of all packets that were sent again.
+    pub fn again(&self) -> f64 {
+        100.0 * self.retransmits as f64 / self.packets.max(1) as f64
+    }
+
     /// A row of the table.
     pub fn row(&self) -> [String; COLUMNS.len()] {
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
@@ -176,10 +217,7 @@ impl Outcome {
             us(self.p50_ns),
             us(self.p99_ns),
             us(self.p999_ns),
-            format!(
-                "{:.2}",
-                100.0 * self.retransmits as f64 / self.packets.max(1) as f64
-            ),
+            format!("{:.2}", self.again()),
             (self.tail_drops + self.ring_drops + self.lost).to_string(),
             self.timeouts.to_string(),
         ]
@@ -187,15 +225,16 @@ impl Outcome {
 }
 
 /// Runs a load. Invariants are checked as in random schedules.
-pub fn run(name: Name, nodes: usize, ordered: bool, seed: u64) -> Result<Outcome, Violation> {
-    let mut sim = build(name, nodes, ordered, seed);
+pub fn run(name: Name, nodes: usize, variant: &Variant, seed: u64) -> Result<Outcome, Violation> {
+    let mut sim = build(name, nodes, variant, seed);
     sim.run(100 * SECOND)?;
     let mut latencies = Vec::new();
     let mut deliveries = Vec::new();
     let (mut failed, mut broken) = (0, 0);
     for end in &mut sim.ends {
         latencies.append(&mut end.work.latencies);
-        deliveries.append(&mut end.work.goodput);
+        let since = |(at, bytes): (u64, u64)| (at - START, bytes);
+        deliveries.extend(end.work.goodput.drain(..).map(since));
         failed += end.work.failed;
         broken += usize::from(end.broken.is_some());
     }
@@ -210,7 +249,8 @@ pub fn run(name: Name, nodes: usize, ordered: bool, seed: u64) -> Result<Outcome
     let (totals, carried) = (sim.totals(), sim.fabric.carried);
     Ok(Outcome {
         scenario: name,
-        ordered,
+        ordered: variant.ordered,
+        congestion: sim.ends[0].conn.config().pdl_congestion != 0,
         nodes,
         seed,
         connections: sim.ends.len() / 2,
@@ -233,7 +273,7 @@ pub fn run(name: Name, nodes: usize, ordered: bool, seed: u64) -> Result<Outcome
     })
 }
 
-fn build(name: Name, nodes: usize, ordered: bool, seed: u64) -> Sim {
+fn build(name: Name, nodes: usize, variant: &Variant, seed: u64) -> Sim {
     let mut rng = Rng::new(seed);
     let link = LinkConfig {
         mbps: 100_000,
@@ -257,10 +297,18 @@ fn build(name: Name, nodes: usize, ordered: bool, seed: u64) -> Sim {
     let mut sim = Sim::new(fabric, vec![cpu; nodes], rng.fork(), false);
     let mut config = Config {
         mtu: MTU,
-        ordered_tx: ordered,
-        ordered_rx: ordered,
+        ordered_tx: variant.ordered,
+        ordered_rx: variant.ordered,
+        ext: match variant.strict {
+            true => Extensions::Off,
+            false => Extensions::Auto,
+        },
+        congestion_tuning: variant.tuning,
         ..Config::default()
     };
+    if let Some(on) = variant.congestion {
+        config.pdl_congestion = on.into();
+    }
     if name == Name::IncastPartitioned {
         let share = SWITCH_QUEUE / u64::from(MTU) / (nodes as u64 - 1).max(1);
         config.pdl_receive_win = share.clamp(1, 32) as u32;
@@ -284,6 +332,10 @@ fn build(name: Name, nodes: usize, ordered: bool, seed: u64) -> Sim {
             (pair[end], config.clone(), work)
         });
         let first = sim.connect(ends);
+        // Connections do not come into being in the same microsecond.
+        let created = rng.below(START / 2);
+        sim.rest(first, created, START);
+        sim.rest(first + 1, created, START);
         for end in &mut sim.ends[first..first + 2] {
             end.mortal = dead.is_some_and(|node| pair.contains(&node));
         }

@@ -92,6 +92,13 @@ impl Sim {
         first
     }
 
+    /// An end is created at `at`, unless a packet comes before, and submits nothing before `until`.
+    pub(crate) fn rest(&mut self, end: usize, at: u64, until: u64) {
+        self.ends[end].created_at = at;
+        self.ends[end].resting_until = until;
+        self.queue.push(until, Event::Kick { end });
+    }
+
     /// Has all owners do something wrong.
     pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
         self.sabotage = sabotage;
@@ -129,7 +136,10 @@ impl Sim {
     /// Runs until nothing happens any more, or until `limit`; then looks at everything.
     pub(crate) fn run(&mut self, limit: u64) -> Result<(), Violation> {
         for end in 0..self.ends.len() {
-            self.drive(end)?;
+            match self.ends[end].created_at {
+                0 => self.drive(end)?,
+                at => self.queue.push(at, Event::Kick { end }),
+            }
         }
         while let Some((at, event)) = self.queue.pop() {
             if at > CONFUSED_LIMIT && self.over() {
