@@ -198,7 +198,7 @@ fn put_stats(msg: &mut Message<'_>, stats: &ConnStats) -> Result {
 }
 
 /// The local connection id of a request, with its attribute.
-fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
+fn parse_cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
     let attr = request
         .attr(SUPERP_A_CONN_LOCAL_CID)
         .ok_or_else(|| request.missing(SUPERP_A_CONN_LOCAL_CID, c"local-cid is missing"))?;
@@ -208,7 +208,7 @@ fn cid(request: Request<'_>) -> Result<(Attr<'_>, u16)> {
 /// conn-get of one connection.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, cid) = cid(request)?;
+    let (at, cid) = parse_cid(request)?;
     let stats = request.attr(SUPERP_A_CONN_WANT_STATS).is_some();
     let conn = node
         .conn(cid.into())
@@ -234,7 +234,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 pub(crate) fn new(request: Request<'_>) -> Result {
     let node = request.node()?;
     let conn = node
-        .conn_new(&params_of(request, &node)?)
+        .conn_new(&parse_params(request, &node)?)
         .map_err(|refusal| report_refusal(request, None, refusal))?;
     let cid = conn.identity().cid;
     let reply = request.reply(|msg| msg.put_u16(SUPERP_A_CONN_LOCAL_CID, cid));
@@ -246,7 +246,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
 }
 
 /// The parameters of the connection that a conn-new request creates.
-fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
+fn parse_params(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     let u8_attr = |attr: u32| -> Result<Option<u8>> {
         let bytes = request.attr(attr).map(|attr| attr.array()).transpose()?;
         Ok(bytes.map(u8::from_ne_bytes))
@@ -271,7 +271,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
         }
     };
     let mut config = node.conn_defaults();
-    config.lite = lite(request, encap)?;
+    config.lite = parse_lite(request, encap)?;
     config.remote_cid = match u16_attr(SUPERP_A_CONN_REMOTE_CID)? {
         None if config.lite => 0,
         Some(cid) if cid != 0 && config.lite => {
@@ -299,7 +299,7 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
                 request.refuse(Some(nest), EINVAL, c"a parameter needs a name and a value")
             })?;
         let id = param::from_name(request, name)?;
-        let value = param::checked_value(request, value, id)?;
+        let value = param::parse_value(request, value, id)?;
         if !params::config_set(&mut config, id, value) {
             return Err(request.refuse_fmt(
                 Some(name),
@@ -315,12 +315,12 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
     Ok(ConnParams {
         local_cid: u16_attr(SUPERP_A_CONN_LOCAL_CID)?,
         encap,
-        paths: paths(request, encap)?,
+        paths: parse_paths(request, encap)?,
         partition: u32_attr(SUPERP_A_CONN_PARTITION)?.unwrap_or(0),
         tclass: u8_attr(SUPERP_A_CONN_TCLASS)?.unwrap_or(0),
-        hop_limit: hop_limit(request, encap)?,
-        flow_label: flow_label(request, encap)?,
-        spray: spray(request, &config)?,
+        hop_limit: parse_hop_limit(request, encap)?,
+        flow_label: parse_flow_label(request, encap)?,
+        spray: parse_spray(request, &config)?,
         mtu: u32_attr(SUPERP_A_CONN_MTU)?,
         config,
     })
@@ -328,8 +328,8 @@ fn params_of(request: Request<'_>, node: &Node) -> Result<ConnParams> {
 
 /// The paths of a new connection: those that the request lists, or the one that its own attributes
 /// describe.
-fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
-    let conn_ends = ends(request, encap, &CONN_ATTRS, |attr| request.attr(attr))?;
+fn parse_paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
+    let conn_ends = parse_ends(request, encap, &CONN_ATTRS, |attr| request.attr(attr))?;
     let no_remote = || request.missing(SUPERP_A_CONN_REMOTE_ADDR, c"remote-addr is missing");
     let mut paths = KVec::with_capacity(PATHS_MAX, GFP_KERNEL_ACCOUNT)?;
     for nest in request.attrs(SUPERP_A_CONN_PATH) {
@@ -346,7 +346,7 @@ fn paths(request: Request<'_>, encap: Encap) -> Result<KVec<PathParams>> {
         if read_only.iter().any(|attr| nest.nested(*attr).is_some()) {
             return refuse(c"ifname, state and counters of a path are only told");
         }
-        let path_ends = ends(request, encap, &PATH_ATTRS, |attr| nest.nested(attr))?;
+        let path_ends = parse_ends(request, encap, &PATH_ATTRS, |attr| nest.nested(attr))?;
         let Some(ifindex) = path_ends.ifindex else {
             return refuse(c"a path needs its ifindex");
         };
@@ -384,7 +384,7 @@ struct EndsRequest {
 }
 
 /// Reads the ends of a path. `find` returns the attribute of a number.
-fn ends<'a>(
+fn parse_ends<'a>(
     request: Request<'a>,
     encap: Encap,
     attrs: &EndsAttrs,
@@ -392,7 +392,8 @@ fn ends<'a>(
 ) -> Result<EndsRequest> {
     let addr = |attr| -> Result<_> {
         let attr = find(attr);
-        attr.map(|attr| host_address(request, attr)).transpose()
+        attr.map(|attr| parse_host_address(request, attr))
+            .transpose()
     };
     let ifindex = find(attrs.ifindex).map(|attr| attr.array()).transpose()?;
     let lladdr = find(attrs.lladdr);
@@ -404,20 +405,20 @@ fn ends<'a>(
         local: addr(attrs.local)?,
         remote: addr(attrs.remote)?,
         mac: lladdr
-            .map(|attr| station_address(request, attr))
+            .map(|attr| parse_station_address(request, attr))
             .transpose()?,
     })
 }
 
 /// A unicast IPv6 or v4-mapped address, or `None` if the request does not have the attribute.
-pub(super) fn address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
+pub(super) fn parse_address(request: Request<'_>, attr: u32) -> Result<Option<[u8; 16]>> {
     request
         .attr(attr)
-        .map(|attr| host_address(request, attr))
+        .map(|attr| parse_host_address(request, attr))
         .transpose()
 }
 
-fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
+fn parse_host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
     let addr: [u8; 16] = attr.array()?;
     let not_unicast = match addr {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, first, ..] => first == 0 || first >= 224,
@@ -434,14 +435,14 @@ fn host_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 16]> {
 }
 
 /// A unicast Ethernet address, or `None` if the request does not have the attribute.
-pub(super) fn mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
+pub(super) fn parse_mac(request: Request<'_>, attr: u32) -> Result<Option<[u8; 6]>> {
     request
         .attr(attr)
-        .map(|attr| station_address(request, attr))
+        .map(|attr| parse_station_address(request, attr))
         .transpose()
 }
 
-fn station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
+fn parse_station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
     let mac: [u8; 6] = attr.array()?;
     let [first, ..] = mac;
     if first & 1 != 0 || mac == [0; 6] {
@@ -454,7 +455,7 @@ fn station_address(request: Request<'_>, attr: Attr<'_>) -> Result<[u8; 6]> {
     Ok(mac)
 }
 
-fn lite(request: Request<'_>, encap: Encap) -> Result<bool> {
+fn parse_lite(request: Request<'_>, encap: Encap) -> Result<bool> {
     let attr = request.attr(SUPERP_A_CONN_LITE);
     let lite = attr.map(|attr| attr.array()).transpose()? == Some([1]);
     if lite && encap != Encap::Ether {
@@ -463,7 +464,7 @@ fn lite(request: Request<'_>, encap: Encap) -> Result<bool> {
     Ok(lite)
 }
 
-fn spray(request: Request<'_>, config: &crate::proto::Config) -> Result<bool> {
+fn parse_spray(request: Request<'_>, config: &crate::proto::Config) -> Result<bool> {
     let attr = request.attr(SUPERP_A_CONN_SPRAY);
     let spray = attr.map(|attr| attr.array()).transpose()? == Some([1]);
     if spray && config.lite {
@@ -483,7 +484,7 @@ fn spray(request: Request<'_>, config: &crate::proto::Config) -> Result<bool> {
     Ok(spray)
 }
 
-fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
+fn parse_hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
     let Some(attr) = request.attr(SUPERP_A_CONN_HOP_LIMIT) else {
         return Ok(None);
     };
@@ -498,7 +499,7 @@ fn hop_limit(request: Request<'_>, encap: Encap) -> Result<Option<u8>> {
     Ok(Some(value))
 }
 
-fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
+fn parse_flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
     let Some(attr) = request.attr(SUPERP_A_CONN_FLOW_LABEL) else {
         return Ok(None);
     };
@@ -516,7 +517,7 @@ fn flow_label(request: Request<'_>, encap: Encap) -> Result<Option<u32>> {
 /// Calls `act` with the node and the local connection id of a request, and reports its refusal.
 fn with_cid(request: Request<'_>, act: impl FnOnce(&Node, u16) -> Result<(), Refusal>) -> Result {
     let node = request.node()?;
-    let (at, cid) = cid(request)?;
+    let (at, cid) = parse_cid(request)?;
     act(&node, cid).map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn get(request: Request<'_>) -> Result {
 }
 
 /// The global address space that a request sets. `None`: it sets none.
-fn rma_space(request: Request<'_>) -> Result<Option<Space>> {
+fn parse_rma_space(request: Request<'_>) -> Result<Option<Space>> {
     let size = request.attr(SUPERP_A_NODE_RMA_SIZE);
     let bytes = size.map_or(Ok(0), |attr| attr.integer())?;
     let base = request.attr(SUPERP_A_NODE_RMA_BASE);
@@ -85,7 +85,7 @@ pub(crate) fn set(request: Request<'_>) -> Result {
             c"nothing to set: cm-address, forwarding or rma-base is missing",
         ));
     }
-    let space = rma_space(request)?;
+    let space = parse_rma_space(request)?;
     let cm_address = cm_address.map(|attr| attr.array()).transpose()?;
     let forwarding = forwarding.map(|attr| attr.array()).transpose()?;
     if let Some(addr) = cm_address {

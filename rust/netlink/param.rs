@@ -39,7 +39,7 @@ pub(super) fn from_name(request: Request<'_>, name: Attr<'_>) -> Result<ParamId>
 }
 
 /// The number in attribute `value`, if it is in the range of `param`.
-pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
+pub(super) fn parse_value(request: Request<'_>, value: Attr<'_>, param: ParamId) -> Result<u64> {
     let number = value.integer()?;
     let Param { name, min, max, .. } = param.spec();
     if (*min..=*max).contains(&number) {
@@ -53,7 +53,7 @@ pub(super) fn checked_value(request: Request<'_>, value: Attr<'_>, param: ParamI
 }
 
 /// The attribute with the name of the parameter.
-fn name(request: Request<'_>) -> Result<Attr<'_>> {
+fn parse_name(request: Request<'_>) -> Result<Attr<'_>> {
     request
         .attr(SUPERP_A_PARAM_NAME)
         .ok_or_else(|| request.missing(SUPERP_A_PARAM_NAME, c"name of the parameter is missing"))
@@ -62,7 +62,7 @@ fn name(request: Request<'_>) -> Result<Attr<'_>> {
 /// param-get of one parameter.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let id = from_name(request, name(request)?)?;
+    let id = from_name(request, parse_name(request)?)?;
     request.reply(|msg| put(msg, &node, id))
 }
 
@@ -78,11 +78,11 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 /// param-set.
 pub(crate) fn set(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let name = name(request)?;
+    let name = parse_name(request)?;
     let id = from_name(request, name)?;
     let attr = request.attr(SUPERP_A_PARAM_VALUE).ok_or_else(|| {
         request.missing(SUPERP_A_PARAM_VALUE, c"value of the parameter is missing")
     })?;
-    node.param_set(id, checked_value(request, attr, id)?)
+    node.param_set(id, parse_value(request, attr, id)?)
         .map_err(|refusal| report_refusal(request, Some(name), refusal))
 }

@@ -34,7 +34,7 @@ fn put(msg: &mut Message<'_>, net: &Net, port: &PortInfo) -> Result {
 }
 
 /// The device of a request, with its attribute.
-fn ifindex(request: Request<'_>) -> Result<(Attr<'_>, u32)> {
+fn parse_ifindex(request: Request<'_>) -> Result<(Attr<'_>, u32)> {
     let attr = request
         .attr(SUPERP_A_PORT_IFINDEX)
         .ok_or_else(|| request.missing(SUPERP_A_PORT_IFINDEX, c"ifindex is missing"))?;
@@ -44,7 +44,7 @@ fn ifindex(request: Request<'_>) -> Result<(Attr<'_>, u32)> {
 /// port-get of one port.
 pub(crate) fn get(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, ifindex) = ifindex(request)?;
+    let (at, ifindex) = parse_ifindex(request)?;
     let port = node
         .port_next(ifindex)
         .filter(|port| port.ifindex == ifindex)
@@ -68,7 +68,7 @@ pub(crate) fn dump(dump: Dump<'_>) -> Result {
 /// port-new.
 pub(crate) fn new(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, ifindex) = ifindex(request)?;
+    let (at, ifindex) = parse_ifindex(request)?;
     let encap = match request.attr(SUPERP_A_PORT_ENCAP) {
         Some(attr) => u32::from_ne_bytes(attr.array()?),
         None => SUPERP_PORT_ENCAP_SUNH | SUPERP_PORT_ENCAP_UDP,
@@ -82,7 +82,7 @@ pub(crate) fn new(request: Request<'_>) -> Result {
 /// port-del.
 pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, ifindex) = ifindex(request)?;
+    let (at, ifindex) = parse_ifindex(request)?;
     node.port_del(ifindex)
         .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }

@@ -3,7 +3,7 @@
 //! Netlink operations on SUNH routes.
 
 use super::{
-    conn::{address, mac},
+    conn::{parse_address, parse_mac},
     report_refusal,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 use kernel::prelude::*;
 
 /// The SUNH address of a request, with its attribute.
-fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
+fn parse_sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
     let attr = request
         .attr(SUPERP_A_ROUTE_ADDRESS)
         .ok_or_else(|| request.missing(SUPERP_A_ROUTE_ADDRESS, c"address is missing"))?;
@@ -33,7 +33,7 @@ fn sunh_address<'a>(request: Request<'a>) -> Result<(Attr<'a>, u16)> {
 }
 
 /// The device of a request, or `None` if it has none.
-fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
+fn parse_ifindex(request: Request<'_>) -> Result<Option<u32>> {
     let attr = request.attr(SUPERP_A_ROUTE_IFINDEX);
     Ok(attr
         .map(|attr| attr.array())
@@ -42,8 +42,8 @@ fn ifindex(request: Request<'_>) -> Result<Option<u32>> {
 }
 
 /// The prefix that makes an IP address of a SUNH address. `None`: the next hop speaks SUNH.
-fn prefix(request: Request<'_>) -> Result<Option<Prefix>> {
-    let Some(base) = address(request, SUPERP_A_ROUTE_PREFIX)? else {
+fn parse_prefix(request: Request<'_>) -> Result<Option<Prefix>> {
+    let Some(base) = parse_address(request, SUPERP_A_ROUTE_PREFIX)? else {
         return Ok(None);
     };
     let attr = request
@@ -73,12 +73,12 @@ fn prefix(request: Request<'_>) -> Result<Option<Prefix>> {
 /// route-new.
 pub(crate) fn new(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, to) = sunh_address(request)?;
-    let ifindex = ifindex(request)?
+    let (at, to) = parse_sunh_address(request)?;
+    let ifindex = parse_ifindex(request)?
         .ok_or_else(|| request.missing(SUPERP_A_ROUTE_IFINDEX, c"ifindex is missing"))?;
-    let ip = address(request, SUPERP_A_ROUTE_VIA)?;
-    let mac = mac(request, SUPERP_A_ROUTE_LLADDR)?;
-    let via = match (ip, mac, prefix(request)?) {
+    let ip = parse_address(request, SUPERP_A_ROUTE_VIA)?;
+    let mac = parse_mac(request, SUPERP_A_ROUTE_LLADDR)?;
+    let via = match (ip, mac, parse_prefix(request)?) {
         (Some(ip), None, None) => Via::Ip(ip),
         (None, Some(mac), None) => Via::Mac(mac),
         (None, None, Some(prefix)) => Via::Udp(prefix),
@@ -94,8 +94,8 @@ pub(crate) fn new(request: Request<'_>) -> Result {
 /// route-del.
 pub(crate) fn del(request: Request<'_>) -> Result {
     let node = request.node()?;
-    let (at, to) = sunh_address(request)?;
-    node.route_del(to, ifindex(request)?)
+    let (at, to) = parse_sunh_address(request)?;
+    node.route_del(to, parse_ifindex(request)?)
         .map_err(|refusal| report_refusal(request, Some(at), refusal))
 }
 
