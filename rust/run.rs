@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Runs: the packets of a long request or response in one sk_buff. All headers are in front of all
-//! data; `kapi/run.c` describes the layout.
+//! data; `kapi/fastpath/run.c` describes the layout.
 
 use crate::{
-    kapi::{run::headers_len, skb::SkBuff},
+    kapi::{fastpath::run::headers_len, skb::SkBuff},
     proto::wire::{self, Packet, ONE_OP_MAX},
 };
 use kernel::prelude::*;

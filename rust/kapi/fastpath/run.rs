@@ -2,7 +2,7 @@
 
 //! Runs: several packets of the same length, headers first, in one sk_buff. Safe Rust over `run.c`.
 
-use super::{bindings as c, skb::SkBuff};
+use super::super::{bindings as c, skb::SkBuff};
 use core::{ptr::NonNull, slice};
 use kernel::{error::to_result, prelude::*};
 
@@ -69,10 +69,10 @@ macro_rules! headers_len {
             /// # Safety
             ///
             /// The requirements are those of
-            /// [`count_headers`]($crate::kapi::run::count_headers).
+            /// [`count_headers`]($crate::kapi::fastpath::run::count_headers).
             fn superp_rust_headers_len(start: *const u8, len: u32) -> u32 {
                 // SAFETY: The caller meets the requirements of `count_headers`.
-                unsafe { $crate::kapi::run::count_headers(start, len, $parse) }
+                unsafe { $crate::kapi::fastpath::run::count_headers(start, len, $parse) }
             }
         }
     };
