@@ -5,7 +5,10 @@
 
 use crate::{
     kapi::{fastpath::run::headers_len, skb::SkBuff},
-    proto::wire::{self, Packet, ONE_OP_MAX},
+    proto::{
+        wire::{self, Packet, ONE_OP_MAX},
+        DropReason,
+    },
 };
 use kernel::prelude::*;
 
@@ -109,28 +112,19 @@ impl Run {
     }
 }
 
-/// One received packet, from its first SUPERp header. It has an sk_buff of its own or is part of a
-/// run.
+/// What the core processes at once: a received packet, or all packets of a run. To the core a run
+/// is the headers of its first packet, followed by the data of all.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     skb: &'a SkBuff,
-    /// The linear part of the packet: at least the headers, of a run exactly the headers.
-    pub(crate) head: &'a [u8],
-    /// Length of the packet, in bytes.
-    pub(crate) len: usize,
     /// Offset of the data in `skb` minus its offset in the packet, in bytes.
     data_shift: usize,
 }
 
 impl<'a> Part<'a> {
     /// The packet of an sk_buff that is not a run.
-    pub(crate) fn whole(skb: &'a SkBuff) -> Self {
-        Self {
-            skb,
-            head: skb.head(),
-            len: skb.len(),
-            data_shift: 0,
-        }
+    pub(crate) fn packet(skb: &'a SkBuff) -> Self {
+        Self { skb, data_shift: 0 }
     }
 
     /// The sk_buff and the offset in it of the data at `offset` of the packet.
@@ -145,36 +139,30 @@ impl SkBuff {
         self.run_noted().count.max(1)
     }
 
-    /// Packet `i` of a received run. The sk_buff begins with the first SUPERp header.
-    pub(crate) fn part(&self, i: u32) -> Option<Part<'_>> {
-        let run = self.run_noted();
-        let (headers, size) = (run.headers as usize, run.size as usize);
-        let front = headers.checked_mul(run.count as usize)?;
-        let data = size.checked_mul(i as usize)?.checked_add(front)?;
-        let start = headers.checked_mul(i as usize)?;
-        let head = self.head().get(start..start.checked_add(headers)?)?;
-        if i >= run.count {
-            return None;
-        }
-        let len = self.len().checked_sub(data)?.min(size);
-        Some(Part {
+    /// All packets of a received run, which begins with its first SUPERp header. `None`: they do
+    /// not continue each other, and must be received one by one.
+    pub(crate) fn run(&self) -> Option<(Part<'_>, wire::Run<'_>)> {
+        let layout = self.run_noted();
+        let (count, headers) = (layout.count as usize, layout.headers as usize);
+        let size = layout.size as usize;
+        let front = headers.checked_mul(count)?;
+        let data = self.len().checked_sub(front)?;
+        let run = wire::Run::parse(self.head().get(..front)?, count, size, data)?;
+        let first = Part {
             skb: self,
-            head,
-            len: headers.checked_add(len)?,
-            data_shift: data.checked_sub(headers)?,
-        })
+            data_shift: front.checked_sub(headers)?,
+        };
+        Some((first, run))
     }
 
-    /// All packets of a received run as one: the first packet, followed by all data, and their
-    /// headers. `None`: they do not continue each other, and must be received one by one.
-    pub(crate) fn whole(&self) -> Option<(Part<'_>, wire::Run<'_>)> {
-        let first = self.part(0)?;
-        let headers = first.head.len();
-        let (_, front) = first.at(headers);
-        let data = self.len().checked_sub(front)?;
-        let (count, size) = (self.packets() as usize, first.len.checked_sub(headers)?);
-        let run = wire::Run::parse(self.head().get(..front)?, count, size, data)?;
-        Some((first, run))
+    /// The packets of a received run, each in an sk_buff of its own, which shares the data. Each
+    /// begins with the first `common` bytes of the run.
+    pub(crate) fn split_run(
+        &self,
+        common: usize,
+    ) -> impl Iterator<Item = Result<SkBuff, DropReason>> + '_ {
+        let part = move |i| self.run_part(common, i);
+        (0..self.packets()).map(move |i| part(i).ok_or(DropReason::NoMemory))
     }
 }
 

@@ -534,31 +534,26 @@ impl Owner for RxOwner<'_> {
     }
 }
 
-/// Parses a packet from its first SUPERp header on. All headers are linear:
-/// [`Conn::receive_packet`] has pulled those of a packet, and `superp_run_note()` has checked those
-/// of a run.
-fn parse<'a>(part: &Part<'a>, lite: bool) -> Result<Packet<'a>, DropReason> {
-    match lite {
-        true => Ok(Packet::parse_lite(part.head, part.len)?),
-        false => Ok(Packet::parse(part.head, part.len)?),
-    }
-}
-
 impl Inner {
-    /// Gives one packet to the core. `release`: the packet was held, and is in order now.
+    /// Gives one packet to the core. All of its headers are linear, see [`Conn::receive_packet`].
+    /// `release`: the packet was held, and is in order now.
     fn process(
         &mut self,
         conn: &Conn,
-        part: Part<'_>,
+        skb: &SkBuff,
         region_cache: &mut RegionCache,
         now: u64,
         release: bool,
     ) -> Received {
-        let packet = match parse(&part, conn.identity.config.lite) {
-            Ok(packet) => packet,
-            Err(reason) => return Received::Dropped(reason),
+        let parsed = match conn.identity.config.lite {
+            true => Packet::parse_lite(skb.head(), skb.len()),
+            false => Packet::parse(skb.head(), skb.len()),
         };
-        let (proto, mut owner) = self.core_and_owner(conn, part, region_cache);
+        let packet = match parsed {
+            Ok(packet) => packet,
+            Err(error) => return Received::Dropped(error.into()),
+        };
+        let (proto, mut owner) = self.core_and_owner(conn, Part::packet(skb), region_cache);
         if release {
             proto.release(now, &packet, &mut owner)
         } else {
@@ -566,7 +561,7 @@ impl Inner {
         }
     }
 
-    /// The core, and its owner for one packet.
+    /// The core, and its owner for one packet or run.
     fn core_and_owner<'a>(
         &'a mut self,
         conn: &'a Conn,
@@ -617,7 +612,7 @@ impl Conn {
         while let Some(skb) = packets.pop() {
             match skb.packets() {
                 1 => self.receive_packet(&mut inner, path, skb, &mut region_cache, now),
-                n => self.receive_run(&mut inner, path, skb, n, &mut region_cache, now),
+                _ => self.receive_run(&mut inner, path, skb, &mut region_cache, now),
             }
         }
         // Dropping the cache counts the written bytes in their region, before the peer can know of
@@ -665,7 +660,7 @@ impl Conn {
             };
             skb = own;
         }
-        match self.process_packet(inner, path, Part::whole(&skb), region_cache, now) {
+        match self.process_packet(inner, path, &skb, region_cache, now) {
             Some(Received::Held { slot }) => {
                 if let Some(held) = inner.rx.held.get_mut(slot) {
                     *held = Some(skb);
@@ -677,38 +672,34 @@ impl Conn {
         self.release(inner, region_cache, now);
     }
 
-    /// Gives the `n` packets of a run to the core.
+    /// Gives the packets of a run to the core: as one, or each as if it had come alone.
     fn receive_run(
         &self,
         inner: &mut Inner,
         path: usize,
         skb: SkBuff,
-        n: u32,
         region_cache: &mut RegionCache,
         now: u64,
     ) {
-        if self.process_run(inner, path, &skb, region_cache, now) {
-            return skb.consume();
-        }
-        for i in 0..n {
-            // `superp_run_note()` has checked the layout of the run, so each part exists.
-            let Some(part) = skb.part(i) else { return };
-            let pdl = part.head.first_chunk().map(PdlHeader::parse);
-            match pdl.filter(|pdl| u32::from(pdl.dcid) == self.cid()) {
-                None => self.resources.count_drop(DropReason::NoConnection),
-                // A packet that is held has to be an sk_buff of its own. Without memory it counts
-                // as lost.
-                Some(pdl) if inner.proto.would_hold(pdl.psn) => match skb.run_part(0, i) {
-                    Some(alone) => self.receive_packet(inner, path, alone, region_cache, now),
-                    None => self.resources.count_drop(DropReason::NoMemory),
-                },
-                Some(_) => {
-                    self.process_packet(inner, path, part, region_cache, now);
-                    self.release(inner, region_cache, now);
+        if !self.process_run(inner, path, &skb, region_cache, now) {
+            for packet in skb.split_run(0) {
+                match packet.and_then(|packet| self.check_cid(packet)) {
+                    Ok(packet) => self.receive_packet(inner, path, packet, region_cache, now),
+                    Err(reason) => self.resources.count_drop(reason),
                 }
             }
         }
         skb.consume();
+    }
+
+    /// Returns a packet of a run if it is for this connection. The connection was found by the
+    /// first packet only.
+    fn check_cid(&self, packet: SkBuff) -> Result<SkBuff, DropReason> {
+        let pdl = packet.head().first_chunk().map(PdlHeader::parse);
+        match pdl.is_some_and(|pdl| u32::from(pdl.dcid) == self.cid()) {
+            true => Ok(packet),
+            false => Err(DropReason::NoConnection),
+        }
     }
 
     /// Gives the packets of a run to the core as one. Returns `false` if each has to be given
@@ -721,7 +712,7 @@ impl Conn {
         region_cache: &mut RegionCache,
         now: u64,
     ) -> bool {
-        let Some((part, run)) = skb.whole() else {
+        let Some((part, run)) = skb.run() else {
             return false;
         };
         let gone = matches!(inner.state, ConnState::Removed | ConnState::Broken);
@@ -755,7 +746,7 @@ impl Conn {
         &self,
         inner: &mut Inner,
         path: usize,
-        part: Part<'_>,
+        skb: &SkBuff,
         region_cache: &mut RegionCache,
         now: u64,
     ) -> Option<Received> {
@@ -764,7 +755,7 @@ impl Conn {
             return None;
         }
         let unacked = inner.proto.unacked_psn();
-        let received = inner.process(self, part, region_cache, now, false);
+        let received = inner.process(self, skb, region_cache, now, false);
         self.note_received(inner, path, 1, unacked);
         match received {
             Received::Held { .. } | Received::Delivered => {
@@ -789,7 +780,7 @@ impl Conn {
         while let Some(slot) = inner.proto.next_release() {
             let held = inner.rx.held.get_mut(slot).and_then(Option::take);
             let Some(held) = held else { continue };
-            match inner.process(self, Part::whole(&held), region_cache, now, true) {
+            match inner.process(self, &held, region_cache, now, true) {
                 Received::Dropped(reason) => self.note_drop(inner, reason, now),
                 _ => held.consume(),
             }

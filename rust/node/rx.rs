@@ -76,19 +76,15 @@ impl Node {
         common: usize,
         forward_one: impl Fn(SkBuff) -> Result<(), DropReason>,
     ) {
-        let forward = |skb| {
-            if let Err(reason) = forward_one(skb) {
+        let forward = |packet: Result<SkBuff, DropReason>| {
+            if let Err(reason) = packet.and_then(&forward_one) {
                 self.count_drop(reason);
             }
         };
-        let n = skb.packets();
-        if n == 1 {
-            return forward(skb);
+        if skb.packets() == 1 {
+            return forward(Ok(skb));
         }
-        // Without memory packets count as lost.
-        (0..n)
-            .filter_map(|i| skb.run_part(common, i))
-            .for_each(forward);
+        skb.split_run(common).for_each(forward);
         skb.consume();
     }
 
