@@ -34,7 +34,8 @@ MTU = 9000
 QUEUE = 256_000
 # Round-trip times of the paths: what veth has, and that of a long one.
 PATHS = {"short": 0, "long": 20}
-SUPERP = ("sunh", "udp4")
+# Encapsulation and pdl_congestion of SUPERp's connections, which keep the parameters that they are made with.
+SUPERP = {"sunh": ("sunh", 0), "udp4": ("udp4", 0), "sunh-congestion": ("sunh", 1), "udp4-congestion": ("udp4", 1)}
 TCP = ("reno", "cubic", "dctcp", "bbr")
 RECEIVER = 250
 
@@ -94,12 +95,12 @@ class Bed:
             raise AssertionError(f"{command[0]} does not serve")
 
     def superp_up(self):
-        """A connection of each encapsulation from each sender."""
+        """A connection of each kind from each sender."""
         receiver = ["dev add eth0"]
         for number, name in enumerate(self.senders, 1):
             sender = ["dev add eth0"]
             for index, way in enumerate(SUPERP):
-                there, here = 2 * number + index, 1 + index
+                there, here = len(SUPERP) * number + index, 1 + index
                 sender += self.half(here, RECEIVER, there, way, number)
                 receiver += self.half(there, number, here, way, RECEIVER)
             self.batch(name, sender)
@@ -107,8 +108,10 @@ class Bed:
 
     @staticmethod
     def half(cid, peer, peer_cid, way, local):
+        encap, congestion = SUPERP[way]
+        yield f"param set pdl_congestion {congestion}"
         yield (
-            f"conn add {cid} peer 10.24.0.{peer} peer-cid {peer_cid} encap {way} dev eth0 local 10.24.0.{local} ext on"
+            f"conn add {cid} peer 10.24.0.{peer} peer-cid {peer_cid} encap {encap} dev eth0 local 10.24.0.{local} ext on"
         )
         yield f"conn start {cid}"
 
@@ -138,7 +141,7 @@ class Bed:
         return printed, (last - first) / (end - start), self.received() - before
 
     def superp(self, way, measure, seconds):
-        cid = 1 + SUPERP.index(way)
+        cid = 1 + list(SUPERP).index(way)
 
         def command(_):
             depth = ("--depth", DEPTH) if measure == "bw" else ()
