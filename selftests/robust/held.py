@@ -21,7 +21,7 @@ SHARED = ("rtnl_mutex", "superp_conn", "superp_node", "superp_budget", "superp_t
 LINE = re.compile(r"^\s*(.+)-(\d+)\s+\[(\d+)\]\s+\S+\s+([\d.]+): (\w+): (.*)$")
 
 table = len(sys.argv) > 1
-connections, routes, requests = map(int, sys.argv[1:4]) if table else (1000, 8192, 20000)
+connections, routes, requests = map(int, sys.argv[1:4]) if table else (400, 4096, 10000)
 results = Results()
 
 
