@@ -96,7 +96,8 @@ class Bed:
 
     def superp_up(self):
         """A connection of each kind from each sender."""
-        receiver = ["dev add eth0"]
+        most = len(SUPERP) * (len(self.senders) + 1)
+        receiver = ["dev add eth0", f"param set pdl_conns_per_xpu {most}"]
         for number, name in enumerate(self.senders, 1):
             sender = ["dev add eth0"]
             for index, way in enumerate(SUPERP):
@@ -218,16 +219,23 @@ def systems():
 
 
 def measured(path, senders, rate, rounds, seconds):
-    """A row for each system: the medians of all rounds."""
-    taken = {}
+    """A row for each system: the medians of all rounds, or what failed."""
+    taken, failed = {}, {}
     with Bed(senders, rate, PATHS[path]) as bed:
         chosen = list(systems())
         for _ in range(rounds):
             for name, take in chosen:
                 for measure in ("bw", "lat"):
-                    taken.setdefault((name, measure), []).append(take(bed, name, measure, seconds))
+                    try:
+                        taken.setdefault((name, measure), []).append(take(bed, name, measure, seconds))
+                    except AssertionError as error:
+                        failed[name] = str(error)
+                        break
     for name, _ in chosen:
         row = {"path": path, "senders": senders, "rate-mbit": rate, "system": name}
+        if name in failed:
+            yield row | {"failed": failed[name]}
+            continue
         for measure in ("bw", "lat"):
             found = taken[name, measure]
             row[measure] = {field: statistics.median(one[field] for one in found) for field in found[0]}
@@ -238,6 +246,9 @@ def show(rows):
     print("| path | senders | system | of the link | fairness | sent again | timeouts | p99 of 64 KiB |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
+        if "failed" in row:
+            print(f"| {row['path']} | {row['senders']} | {row['system']} | failed | | | | |", flush=True)
+            continue
         bw, lat = row["bw"], row["lat"]
         print(
             f"| {row['path']} | {row['senders']} | {row['system']} | {bw['of-link']:.3f} | {bw['fairness']:.3f} | "

@@ -98,6 +98,7 @@ def many_senders():
     systems = [*bottleneck.SUPERP, "reno", "cubic"]
     same([row["path"] for row in rows], [path for path in bottleneck.PATHS for _ in systems], "paths")
     same({row["system"] for row in rows}, set(systems), "systems")
+    same([row["failed"] for row in rows if "failed" in row], [], "what failed")
     for row in rows:
         # The burst of the shaper comes on top.
         same(0 < row["bw"]["of-link"] < 1.3, True, f"{row}: a part of the link")
