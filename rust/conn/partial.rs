@@ -90,7 +90,8 @@ impl Parts {
     }
 
     /// Inserts a segment, unless the messages of the connection that are not complete then take more
-    /// than `limit` bytes. What is not charged has no limit. Any context up to softirq. The caller holds the connection's lock.
+    /// than `limit` bytes. What is not charged has no limit. Any context up to softirq. The caller
+    /// holds the connection's lock.
     pub(super) fn insert(
         &mut self,
         key: u64,

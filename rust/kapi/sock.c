@@ -689,6 +689,7 @@ int superp_sock_deliver(struct sock *sk, struct sk_buff *skb,
 	*superp_meta(skb) = *meta;
 	skb->dev = NULL;
 	skb_dst_drop(skb);
+	skb_orphan(skb);
 	sock_skb_set_dropcount(sk, skb);
 	spin_lock_bh(&sk->sk_receive_queue.lock);
 	/* The filter may have changed the size. */

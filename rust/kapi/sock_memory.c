@@ -61,7 +61,7 @@ static void superp_sock_uncharge(struct sk_buff *skb)
 /**
  * superp_sock_charge - charge a message to SO_RCVBUF and to the memory cgroup of the socket
  * @sk: the socket
- * @skb: the message; afterwards its destructor takes the charge back
+ * @skb: the message, without an owner; afterwards its destructor takes the charge back
  *
  * In softirq the memory cgroup takes it beyond its limit, as from TCP and UDP. The sum stays within
  * an int, so it cannot become negative and the limit void.
@@ -82,7 +82,6 @@ bool superp_sock_charge(struct sock *sk, struct sk_buff *skb)
 		return false;
 	sk_forward_alloc_add(sk, -(int)skb->truesize);
 	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
-	skb_orphan(skb);
 	skb->sk = sk;
 	skb->destructor = superp_sock_uncharge;
 	return true;

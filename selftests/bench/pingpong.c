@@ -5,19 +5,14 @@
  * for MS milliseconds, and prints how many round trips there were, and of their times in nanoseconds the
  * least, the median and the 99th percentile. Who sleeps waits in recv, who spins asks again and again.
  */
-#include <arpa/inet.h>
-#include <err.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "samples.h"
+#include "tcp.h"
 
 #define MOST_BYTES 65536
 
@@ -36,26 +31,6 @@ static size_t receive(int fd, unsigned char *to, size_t most, bool spin)
 	return n;
 }
 
-static void send_all(int fd, const unsigned char *from, size_t len)
-{
-	while (len) {
-		ssize_t n = send(fd, from, len, MSG_NOSIGNAL);
-
-		if (n < 0)
-			err(1, "send");
-		from += n;
-		len -= n;
-	}
-}
-
-static void no_delay(int fd)
-{
-	int on = 1;
-
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
-		err(1, "TCP_NODELAY");
-}
-
 static void serve(int listener, bool spin)
 {
 	for (;;) {
@@ -64,9 +39,9 @@ static void serve(int listener, bool spin)
 
 		if (fd < 0)
 			err(1, "accept");
-		no_delay(fd);
+		tcp_no_delay(fd);
 		while ((n = receive(fd, in, sizeof(in), spin)))
-			send_all(fd, in, n);
+			tcp_send_all(fd, in, n);
 		close(fd);
 	}
 }
@@ -80,7 +55,7 @@ static void measure(int fd, bool spin, size_t bytes, uint64_t duration)
 		size_t have = 0;
 
 		memcpy(out, &count, sizeof(count));
-		send_all(fd, out, bytes);
+		tcp_send_all(fd, out, bytes);
 		while (have < bytes) {
 			size_t n = receive(fd, in + have, bytes - have, spin);
 
@@ -105,20 +80,14 @@ static bool way(const char *word)
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	if (fd < 0)
 		err(1, "socket");
 	if (argc == 4 && !strcmp(argv[1], "listen")) {
 		bool spin = way(argv[3]);
 
-		address.sin_port = htons(atoi(argv[2]));
-		if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-		    bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 4))
-			err(1, "listen");
-		puts("ready");
-		fflush(stdout);
+		tcp_listen(fd, argv[2]);
 		serve(fd, spin);
 	} else if (argc == 7 && !strcmp(argv[1], "connect")) {
 		size_t bytes = strtoul(argv[5], NULL, 10);
@@ -126,12 +95,7 @@ int main(int argc, char **argv)
 
 		if (bytes < sizeof(uint64_t) || bytes > MOST_BYTES)
 			errx(2, "bytes: not from 8 to %d", MOST_BYTES);
-		if (inet_pton(AF_INET, argv[2], &address.sin_addr) != 1)
-			errx(2, "no address: %s", argv[2]);
-		address.sin_port = htons(atoi(argv[3]));
-		if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
-			err(1, "connect");
-		no_delay(fd);
+		tcp_connect(fd, argv[2], argv[3]);
 		measure(fd, spin, bytes, strtoull(argv[6], NULL, 10) * 1000000);
 	} else {
 		errx(2, "usage: pingpong listen PORT WAY | connect ADDRESS PORT WAY BYTES MS");

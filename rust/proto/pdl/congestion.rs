@@ -142,17 +142,18 @@ impl Congestion {
 
     /// Number of packets that may follow a packet at once, with the same headers.
     pub(crate) fn room_to_follow(&self, pipe: u32) -> u32 {
-        match () {
-            () if !self.enabled => u32::MAX,
-            () if self.is_rate() => 0,
-            () => {
-                // A packet that asks goes alone.
-                let [half, whole] = self.ask_at();
-                let until = if pipe < half { half } else { whole };
-                let room = until.saturating_sub(pipe);
-                room.saturating_sub(self.asks().into())
-            }
+        if !self.enabled {
+            return u32::MAX;
         }
+        if self.is_rate() {
+            return 0;
+        }
+        // A packet that asks goes alone.
+        let [half, whole] = self.ask_at();
+        let until = if pipe < half { half } else { whole };
+        until
+            .saturating_sub(pipe)
+            .saturating_sub(self.asks().into())
     }
 
     /// Time in ns before which no packet may leave, if the window is a rate and `pipe` packets are
@@ -344,15 +345,12 @@ impl Congestion {
             return;
         }
         self.starting = false;
-        let queued = self.delay > self.base().saturating_add(self.allowance());
-        self.shrink(
-            now,
-            if queued {
-                128
-            } else {
-                self.tuning.decrease_lost
-            },
-        );
+        let is_queued = self.delay > self.base().saturating_add(self.allowance());
+        let part = match is_queued {
+            true => 128,
+            false => self.tuning.decrease_lost,
+        };
+        self.shrink(now, part);
     }
 
     /// Records that the retransmission timer expired.
